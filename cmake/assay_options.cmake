@@ -1,0 +1,29 @@
+# Language level, warnings and sanitizers: one interface target that every assay target links.
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+# Contracts stay on in release builds; only <cassert> is off.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+
+add_library(assay_options INTERFACE)
+target_compile_options(assay_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -Wpedantic
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+if(ASSAY_WARNINGS_AS_ERRORS)
+  target_compile_options(assay_options INTERFACE -Werror)
+endif()
+if(ASSAY_SANITIZE)
+  target_compile_options(assay_options INTERFACE -fsanitize=${ASSAY_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(assay_options INTERFACE -fsanitize=${ASSAY_SANITIZE})
+  target_compile_definitions(assay_options INTERFACE ASSAY_SANITIZED=1)
+endif()
+
+# What results say of the build: compiler, flags, build type, sanitizers.
+string(TOUPPER "${CMAKE_BUILD_TYPE}" assay_build_type_upper)
+string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${assay_build_type_upper}}" assay_flags)

@@ -1,0 +1,150 @@
+// Backing: a Source that allocates. Backings and adaptors are interchangeable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "assay/backing/source.hpp"
+
+namespace assay {
+
+enum class MayMove : bool { no, yes };
+
+/// The six hints of cuMemAdvise; a backing without the capability answers not_supported.
+enum class Advice : std::uint8_t {
+  set_read_mostly,
+  unset_read_mostly,
+  set_preferred_location,
+  unset_preferred_location,
+  set_accessed_by,
+  unset_accessed_by,
+};
+
+/// Where advice or a prefetch points to.
+struct Location {
+  enum class Kind : std::uint8_t { host, device, host_numa } kind = Kind::host;
+  std::int32_t ordinal = 0;
+};
+
+/// What a backing holds now.
+struct Usage {
+  std::uint64_t live_blocks = 0;
+  std::uint64_t live_bytes = 0;      ///< capacity of the live blocks
+  std::uint64_t reserved_bytes = 0;  ///< what it holds from below, caches included
+};
+
+/// A source that hands out blocks.
+///
+/// The public layer checks preconditions and speaks Result; the private virtuals return in
+/// registers and are what adaptors call (a fat error through each layer costs 25–45 ns).
+///
+/// **Invariants** a block is at least as large and as aligned as asked, and disjoint from every
+/// other live block. Destroying a backing with live blocks breaks a contract.
+class Backing : public Source {
+ public:
+  /// Allocates a block. **Errors** zero_size, invalid_alignment, too_large (before any call
+  /// below), out_of_memory, quota_exceeded. On error nothing has changed.
+  Result<Block> allocate(const Request& request) noexcept {
+    if (const Error refused = check(request); refused.code != ErrorCode::none) return refused;
+    Error error;
+    const Block block = do_allocate(request, error);
+    if (!block) [[unlikely]]
+      return error;
+    return block;
+  }
+
+  /// Gives a block back; the same as Source::release.
+  Freed deallocate(Block block, const Release& released) noexcept {
+    return release(block, released);
+  }
+  Freed deallocate(Block block, const Request& request) noexcept {
+    return release(block, Release{request, false});
+  }
+
+  /// Exact capacity that `allocate(request)` would return. **Pre** a request that passes check.
+  [[nodiscard]] std::size_t footprint(const Request& request) const noexcept {
+    return do_footprint(request);
+  }
+
+  /// Changes the size of a live block from `from.size` to `to.size`; alignment and reserve stay.
+  /// Bytes up to the smaller size are kept; new ones read zero if `to.init` says so.
+  /// **Errors** not_supported, and those of allocate; on error the block is as before.
+  /// **Post** with MayMove::no the address is unchanged.
+  Result<Block> resize(Block block, const Request& from, const Request& to,
+                       MayMove may_move) noexcept;
+
+  /// Tells who places the pages. **Errors** not_supported, out_of_range, native failures.
+  Result<void> advise(Block block, std::size_t offset, std::size_t size, Advice advice,
+                      Location location) noexcept;
+  /// Moves pages ahead of use. **Errors** not_supported, out_of_range, native failures.
+  Result<void> prefetch(Block block, std::size_t offset, std::size_t size, Location location,
+                        StreamRef stream) noexcept;
+  /// Gives cached memory back until at most `keep_bytes` are cached. Returns the bytes given back.
+  Result<std::size_t> trim(std::size_t keep_bytes) noexcept;
+
+  [[nodiscard]] Usage usage() const noexcept { return do_usage(); }
+
+  /// The error that `allocate` gives to a request before calling the backing, or code none.
+  [[nodiscard]] Error check(const Request& request) const noexcept;
+
+ protected:
+  using Source::Source;
+
+  // What an adaptor calls on its upstream: the same, without the checks made above it.
+  static Block allocate_from(Backing& upstream, const Request& request, Error& error) noexcept {
+    return upstream.do_allocate(request, error);
+  }
+  static Freed deallocate_to(Backing& upstream, Block block, const Release& released) noexcept {
+    return upstream.do_deallocate(block, released);
+  }
+  static Block resize_in(Backing& upstream, Block block, const Request& from, const Request& to,
+                         MayMove may_move, Error& error) noexcept {
+    return upstream.do_resize(block, from, to, may_move, error);
+  }
+
+ private:
+  /// Address 0 means failure, told in `error`. **Pre** check(request) passed.
+  virtual Block do_allocate(const Request& request, Error& error) noexcept = 0;
+  [[nodiscard]] virtual std::size_t do_footprint(const Request& request) const noexcept = 0;
+  [[nodiscard]] virtual Usage do_usage() const noexcept = 0;
+  virtual Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
+                          Error& error) noexcept;
+  virtual Result<void> do_advise(Block block, std::size_t offset, std::size_t size, Advice advice,
+                                 Location location) noexcept;
+  virtual Result<void> do_prefetch(Block block, std::size_t offset, std::size_t size,
+                                   Location location, StreamRef stream) noexcept;
+  virtual Result<std::size_t> do_trim(std::size_t keep_bytes) noexcept;
+};
+
+/// A backing that hands out blocks of another; forwards what it does not change.
+class Adaptor : public Backing {
+ protected:
+  Adaptor(const SourceInfo& info, Ref<Backing> upstream) noexcept
+      : Backing(info), upstream_(std::move(upstream)) {}
+  [[nodiscard]] Backing& upstream() const noexcept { return *upstream_; }
+  /// The upstream's facts under another id, as most adaptors need them.
+  [[nodiscard]] static SourceInfo renamed(const char* id, const Backing& upstream) noexcept;
+
+ private:
+  Block do_allocate(const Request& request, Error& error) noexcept override;
+  Freed do_deallocate(Block block, const Release& release) noexcept override;
+  [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override;
+  [[nodiscard]] Usage do_usage() const noexcept override;
+  Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
+                  Error& error) noexcept override;
+  Result<void> do_copy_in(Block block, std::size_t offset,
+                          std::span<const std::byte> from) noexcept override;
+  Result<void> do_copy_out(Block block, std::size_t offset,
+                           std::span<std::byte> to) noexcept override;
+  Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
+                       std::byte value) noexcept override;
+  Result<void> do_advise(Block block, std::size_t offset, std::size_t size, Advice advice,
+                         Location location) noexcept override;
+  Result<void> do_prefetch(Block block, std::size_t offset, std::size_t size, Location location,
+                           StreamRef stream) noexcept override;
+  Result<std::size_t> do_trim(std::size_t keep_bytes) noexcept override;
+
+  Ref<Backing> upstream_;
+};
+
+}  // namespace assay
