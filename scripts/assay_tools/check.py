@@ -1,0 +1,161 @@
+"""Everything CI demands, stage by stage, behind scripts/check."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay_tools import house_rules
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / "build" / "venv" / "bin"
+CPUS = os.cpu_count() or 1
+
+
+@dataclass
+class Stage:
+    """A named check; `full` ones run only with --full."""
+
+    name: str
+    run: Callable[[], bool]
+    full: bool = False
+
+
+def tracked(*patterns: str) -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *patterns], cwd=ROOT, capture_output=True, check=True
+    )
+    return [name for name in listed.stdout.decode().split("\0") if name]
+
+
+def succeeds(command: list[str]) -> bool:
+    print("+", " ".join(command[:12]), "…" if len(command) > 12 else "", flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def check_format() -> bool:
+    sources = tracked("*.hpp", "*.cpp", "*.h", "*.c")
+    return succeeds(["clang-format-19", "--dry-run", "-Werror", *sources])
+
+
+def check_shell() -> bool:
+    return succeeds(["shellcheck", *[f"scripts/{n}" for n in SHELL_SCRIPTS], ".ci/run"])
+
+
+SHELL_SCRIPTS = ["setup", "run", "test", "check", "sanitize"]
+
+
+def check_python() -> bool:
+    config = ["--config", "scripts/pyproject.toml"]
+    checks = [
+        [str(PYTHON / "ruff"), "check", *config, "scripts", "sanitizer-runs/matrix"],
+        [str(PYTHON / "ruff"), "format", "--check", *config, "scripts"],
+        [str(PYTHON / "mypy"), "--config-file", "scripts/pyproject.toml", "scripts/assay_tools"],
+    ]
+    return all([succeeds(command) for command in checks])
+
+
+def check_house_rules() -> bool:
+    findings = house_rules.findings(ROOT, tracked())
+    for finding in findings:
+        print(finding)
+    return not findings
+
+
+def check_build_and_tests() -> bool:
+    return succeeds(["scripts/test", "--preset", "ci"])
+
+
+def check_lint() -> bool:
+    """clang-tidy on every source file, with the commands of the clang build."""
+    if not succeeds(["cmake", "--preset", "clang"]):
+        return False
+    sources = tracked("core/*.cpp", "bench/*.cpp", "properties/*.cpp")
+
+    def tidy(source: str) -> tuple[str, bool, str]:
+        done = subprocess.run(
+            ["clang-tidy-19", "-p", "build/clang", "--quiet", source],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return source, done.returncode == 0, done.stdout
+
+    with ThreadPoolExecutor(CPUS) as pool:
+        results = list(pool.map(tidy, sources))
+    for source, good, text in results:
+        if not good:
+            print(f"{source}:\n{text}")
+    print(f"clang-tidy: {len(sources)} files, {sum(not good for _, good, _ in results)} with findings")
+    return all(good for _, good, _ in results)
+
+
+def check_sanitizer(name: str) -> Callable[[], bool]:
+    return lambda: succeeds([str(PYTHON / "python"), "sanitizer-runs/matrix", name])
+
+
+def check_bench_smoke() -> bool:
+    return succeeds(["build/ci/bin/assay", "bench", "--smoke", "--out", "build/ci/smoke.json"])
+
+
+def check_gate() -> bool:
+    """The gate proves itself: figures on synthetic data, and one planted slowdown."""
+    return succeeds(["build/ci/bin/assay", "gate", "selftest"])
+
+
+def check_full_build_by_clang() -> bool:
+    return succeeds(["scripts/test", "--preset", "clang"])
+
+
+STAGES = [
+    Stage("format", check_format),
+    Stage("shell", check_shell),
+    Stage("python", check_python),
+    Stage("house rules", check_house_rules),
+    Stage("build and test (g++)", check_build_and_tests),
+    Stage("bench smoke", check_bench_smoke),
+    Stage("gate self-test", check_gate),
+    Stage("lint", check_lint),
+    Stage("asan + ubsan", check_sanitizer("asan")),
+    Stage("tsan", check_sanitizer("tsan")),
+    Stage("build and test (clang)", check_full_build_by_clang, full=True),
+]
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/check",
+        description="Runs every check that CI demands and prints what each took.",
+        epilog="exit: 0 all good; 1 a stage failed; 2 usage. Example: scripts/check --only lint",
+    )
+    parser.add_argument("--full", action="store_true", help="also the stages too long for CI")
+    parser.add_argument("--only", action="append", choices=[s.name for s in STAGES], default=[])
+    options = parser.parse_args(arguments)
+    rows: list[tuple[str, str, float]] = []
+    for stage in STAGES:
+        if options.only and stage.name not in options.only:
+            continue
+        if stage.full and not options.full and not options.only:
+            continue
+        print(f"\n== {stage.name}", flush=True)
+        started = time.monotonic()
+        good = stage.run()
+        rows.append((stage.name, "ok" if good else "FAILED", time.monotonic() - started))
+    print("\nstage                       outcome   seconds")
+    for name, outcome, seconds in rows:
+        print(f"{name:<28}{outcome:<10}{seconds:7.1f}")
+    failed = sum(outcome != "ok" for _, outcome, _ in rows)
+    print(f"{len(rows) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
