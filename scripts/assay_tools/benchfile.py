@@ -165,7 +165,7 @@ def parse_results(data: bytes, path: str) -> BenchFile:
         if "source_version" in row:
             bench.source_version = str(row["source_version"])
     if not benches:
-        raise ToolError(f"{path}: no benchmark rows: nothing to compare")
+        raise ToolError(f"{path}: no benchmark rows")
     return BenchFile(path, strict_json.digest(data), context, benches)
 
 

@@ -69,12 +69,13 @@ def analyse(
     """Judge everything. `floor` is None for interleaved data, else the smallest effect that counts."""
     settled, measured = collect(base, head, options, rule)
     enough = [item for item in measured if _enough(item, rule)]
-    if floor is not None or not any(CONFIRM in item.base for item in enough):
+    staged = any(stage for item in enough for stage in item.base)
+    if floor is not None or not staged:
         _judge_single_stage(enough, options, rule, floor)
     else:
         _judge_two_stages(enough, options, rule)
     rows = settled + [item.row for item in measured]
-    order = {name: index for index, name in enumerate([*base, *head])}
+    order = {name: index for index, name in enumerate(dict.fromkeys([*base, *head]))}
     rows.sort(key=lambda row: (order.get(row.renamed_from or row.name, 0), row.metric))
     if options.strict:
         for row in rows:
@@ -88,13 +89,15 @@ def analyse(
 def suspects(
     base: dict[str, Bench], head: dict[str, Bench], options: Options, rule: Rule
 ) -> list[str]:
-    """Names to measure again: stage one only."""
+    """Base names to measure again: stage one only."""
     _, measured = collect(base, head, options, rule)
     enough = [item for item in measured if _enough(item, rule)]
     screened = rules.screen([_pair(item, confirmed=False) for item in enough], rule)
     return list(
         dict.fromkeys(
-            item.row.name for item, row in zip(enough, screened, strict=True) if row.suspect
+            item.row.renamed_from or item.row.name
+            for item, row in zip(enough, screened, strict=True)
+            if row.suspect
         )
     )
 
