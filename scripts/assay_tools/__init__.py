@@ -1,0 +1,1 @@
+"""The Python side of assay: the regression gate, the plots and the HTML report."""

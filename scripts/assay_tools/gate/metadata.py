@@ -1,0 +1,156 @@
+"""Whether two result files may be compared at all: build, suite, machine and device must agree.
+
+An absent field counts as different, never as equal. A plain Google Benchmark file carries only
+what the library writes itself, so assay's own fields are demanded as soon as one file has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# Written by every Google Benchmark: a file without them says nothing about where it came from.
+ALWAYS_REQUIRED = ("num_cpus", "library_build_type")
+# Written by every assay benchmark.
+ASSAY_REQUIRED = (
+    "assay_schema", "compiler", "compiler_flags", "build_type",
+    "cpu_model", "kernel", "page_size", "driver",
+)  # fmt: skip
+GROUPS: dict[str, tuple[str, ...]] = {
+    "build": (
+        "library_build_type", "library_version", "compiler", "compiler_flags", "build_type",
+        "lto", "sanitizers", "harness_options", "allocator_options",
+    ),
+    "suite": (
+        "assay_schema", "json_schema_version", "metric_definitions", "isolation", "filter_hash",
+        "iteration_policy", "seed",
+    ),
+    "machine": (
+        "num_cpus", "caches", "cpu_scaling_enabled", "cpu_vendor", "cpu_model", "cpu_stepping",
+        "online_cpus", "affinity", "memory_bytes", "numa_nodes", "page_size", "thp", "kernel",
+        "governor", "boost", "hypervisor", "cgroup_quota", "glibc", "malloc_env",
+        "glibc_tunables", "aslr_enabled",
+    ),
+    "device": (
+        "driver", "device_kind", "device_model_version", "device_name", "device_uuid_hash",
+        "compute_capability", "sm_count", "device_memory_bytes", "bus_width", "ecc", "mig",
+        "driver_version", "runtime_version", "clocks_locked", "persistence",
+    ),
+}  # fmt: skip
+INFORM = ("commit", "dirty", "binary_sha256", "host_name")
+# Changes from run to run on one machine, or is the tool's own note.
+IGNORED = {
+    "date", "executable", "mhz_per_cpu", "load_avg", "ab_session", "ab_side", "ab_seed",
+}  # fmt: skip
+ABSENT = "(absent)"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One field that differs; `hard` ones cannot be overridden."""
+
+    field: str
+    group: str
+    base: str
+    head: str
+    hard: bool = False
+
+    def text(self) -> str:
+        """One line for people."""
+        return f"{self.field} ({self.group}): base {self.base}, head {self.head}"
+
+
+@dataclass
+class MetadataReport:
+    """Differences that refuse, that were waved through, and that merely inform."""
+
+    refused: list[Mismatch] = field(default_factory=list)
+    allowed: list[Mismatch] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    invalid_conditions: list[str] = field(default_factory=list)
+
+
+def shown(value: Any) -> str:
+    """A short printable form of a context value."""
+    if value is None:
+        return ABSENT
+    text = str(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _present(value: Any) -> bool:
+    return value is not None and value != ""
+
+
+def _fields_to_check(
+    base: Mapping[str, Any], head: Mapping[str, Any], groups: Iterable[str]
+) -> list[tuple[str, str]]:
+    ours = any(_present(side.get("assay_schema")) for side in (base, head))
+    result = []
+    for group in groups:
+        for name in GROUPS[group]:
+            required = name in ALWAYS_REQUIRED or (ours and name in ASSAY_REQUIRED)
+            if required or name in base or name in head:
+                result.append((group, name))
+    return result
+
+
+def _is_model(context: Mapping[str, Any]) -> bool:
+    kinds = (str(context.get("driver", "")), str(context.get("device_kind", "")))
+    return any(kind.lower().startswith("model") for kind in kinds)
+
+
+def compare_contexts(
+    base: Mapping[str, Any],
+    head: Mapping[str, Any],
+    allowed: Iterable[str] = (),
+    groups: Iterable[str] = ("build", "suite", "machine", "device"),
+) -> MetadataReport:
+    """Compare field by field; `allowed` names the differences the user accepts."""
+    report = MetadataReport()
+    waved = set(allowed)
+    model_against_real = _is_model(base) != _is_model(head)
+    for group, name in _fields_to_check(base, head, groups):
+        ours, theirs = base.get(name), head.get(name)
+        required = name in ALWAYS_REQUIRED or name in ASSAY_REQUIRED
+        both_absent = not _present(ours) and not _present(theirs)
+        if ours == theirs and not (required and both_absent):
+            continue
+        hard = model_against_real and name in ("driver", "device_kind")
+        mismatch = Mismatch(name, group, shown(ours), shown(theirs), hard)
+        (report.allowed if name in waved and not hard else report.refused).append(mismatch)
+    for name in INFORM:
+        if base.get(name) != head.get(name):
+            report.notes.append(
+                f"{name}: base {shown(base.get(name))}, head {shown(head.get(name))}"
+            )
+    report.notes.extend(_unknown_differences(base, head))
+    report.invalid_conditions = invalid_conditions(base, head)
+    return report
+
+
+def _unknown_differences(base: Mapping[str, Any], head: Mapping[str, Any]) -> list[str]:
+    known = set(INFORM) | IGNORED | {name for names in GROUPS.values() for name in names}
+    return [
+        f"{name}: base {shown(base.get(name))}, head {shown(head.get(name))} (not judged)"
+        for name in sorted((set(base) | set(head)) - known)
+        if base.get(name) != head.get(name)
+    ]
+
+
+def invalid_conditions(*contexts: Mapping[str, Any]) -> list[str]:
+    """Why these timings should not be trusted, whatever they say."""
+    reasons: list[str] = []
+    for context in contexts:
+        own = str(context.get("build_type", "")).lower()
+        library = str(context.get("library_build_type", "")).lower()
+        if own == "debug":
+            reasons.append("the benchmark was built in debug mode")
+        elif library == "debug" and not own:
+            reasons.append("the benchmark library was built in debug mode")
+        if context.get("cpu_scaling_enabled") in (True, "true"):
+            reasons.append("CPU frequency scaling is enabled")
+        if context.get("sanitizers") not in (None, "", "none"):
+            reasons.append(f"built with sanitizers: {context['sanitizers']}")
+    return list(dict.fromkeys(reasons))

@@ -1,0 +1,1 @@
+"""Tests of the Python side; run with `python -m pytest scripts/assay_tools`."""
