@@ -59,7 +59,8 @@ def check_python() -> bool:
         [str(PYTHON / "ruff"), "format", "--check", *config, "scripts"],
         [str(PYTHON / "mypy"), "--config-file", "scripts/pyproject.toml", "scripts/assay_tools"],
     ]
-    return all([succeeds(command) for command in checks])
+    results = [succeeds(command) for command in checks]  # all of them, so that all findings show
+    return all(results)
 
 
 def check_house_rules() -> bool:
@@ -94,7 +95,9 @@ def check_lint() -> bool:
     for source, good, text in results:
         if not good:
             print(f"{source}:\n{text}")
-    print(f"clang-tidy: {len(sources)} files, {sum(not good for _, good, _ in results)} with findings")
+    print(
+        f"clang-tidy: {len(sources)} files, {sum(not good for _, good, _ in results)} with findings"
+    )
     return all(good for _, good, _ in results)
 
 

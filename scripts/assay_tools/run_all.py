@@ -23,6 +23,8 @@ NEED_FREE_MIB = 500
 
 EXIT_GOOD, EXIT_BAD, EXIT_USAGE, EXIT_INTERNAL = 0, 1, 2, 70
 EXIT_INCOMPLETE, EXIT_NOTHING_RAN = 4, 77
+MAY_FAIL = (EXIT_GOOD, EXIT_BAD)  # a finding about an allocator is a result, not a failure
+MAY_LACK_ROWS = (EXIT_GOOD, EXIT_INCOMPLETE)
 
 
 @dataclass
@@ -44,7 +46,7 @@ class Loop:
     stages: list[Stage] = field(default_factory=list)
 
     def run(self, stage: Stage) -> bool:
-        """Runs a stage; its progress (stderr) stays visible, its table (stdout) is shown and kept."""
+        """Runs a stage; its progress (stderr) stays visible, its table (stdout) is kept too."""
         self.stages.append(stage)
         print(f"== {stage.name}", flush=True)
         print("   " + " ".join(quoted(stage.command)), flush=True)
@@ -80,8 +82,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def tool(name: str) -> str:
-    return str(BUILD / "bin" / name)
+def verb(name: str) -> list[str]:
+    return [str(BUILD / "bin" / "assay"), name]
 
 
 def build(loop: Loop) -> bool:
@@ -93,43 +95,23 @@ def build(loop: Loop) -> bool:
 def measure(loop: Loop, trace: Path) -> bool:
     """Verifies, benchmarks and replays. A finding about an allocator does not stop the loop."""
     out = loop.folder
+    verify = ["--time-budget", "50", "--demos", "--traces", str(out / "traces")]
     stages = [
-        Stage(
-            "verify",
-            [tool("assay"), "verify", "--time-budget", "50", "--out", str(out / "verify.json")]
-            + ["--traces", str(out / "traces"), "--demos"],
-            good=(EXIT_GOOD, EXIT_BAD),
-        ),
-        Stage(
-            "bench",
-            [tool("assay"), "bench", "--out", str(out / "bench.json")],
-            good=(EXIT_GOOD, EXIT_INCOMPLETE),
-        ),
-        Stage(
-            "replay",
-            [tool("assay"), "replay", str(trace), "--out", str(out / "replay.json")],
-            good=(EXIT_GOOD, EXIT_BAD),
-        ),
+        Stage("verify", [*verb("verify"), *verify, "--out", str(out / "verify.json")], MAY_FAIL),
+        Stage("bench", [*verb("bench"), "--out", str(out / "bench.json")], MAY_LACK_ROWS),
+        Stage("replay", [*verb("replay"), str(trace), "--out", str(out / "replay.json")], MAY_FAIL),
     ]
     return all(loop.run(stage) for stage in stages)
 
 
 def present(loop: Loop) -> bool:
     out = loop.folder
-    files = {name: str(out / f"{name}.json") for name in ("verify", "bench", "replay")}
-    plots = str(out / "plots")
+    bench, replay, verify = (str(out / f"{n}.json") for n in ("bench", "replay", "verify"))
+    plots, page = str(out / "plots"), str(out / "index.html")
+    inputs = ["--verify", verify, "--bench", bench, "--replay", replay, "--plots", plots]
     return loop.run(
-        Stage(
-            "plot",
-            [tool("assay"), "plot", files["bench"], "--replay", files["replay"], "--out", plots],
-        )
-    ) and loop.run(
-        Stage(
-            "report",
-            [tool("assay"), "report", "--verify", files["verify"], "--bench", files["bench"]]
-            + ["--replay", files["replay"], "--plots", plots, "--out", str(out / "index.html")],
-        )
-    )
+        Stage("plot", [*verb("plot"), bench, "--replay", replay, "--out", plots])
+    ) and loop.run(Stage("report", [*verb("report"), *inputs, "--out", page]))
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -152,9 +134,7 @@ def judge(folder: Path) -> Verdict:
     cells = [c for c in verify["cells"] if origins.get(c["subject"]) != "demo"]
     bad = [c for c in cells if c["outcome"] in ("fail", "crashed", "timed_out")]
     own = [
-        f"{c['subject']} fails {c['property']}"
-        for c in bad
-        if origins.get(c["subject"]) == "assay"
+        f"{c['subject']} fails {c['property']}" for c in bad if origins.get(c["subject"]) == "assay"
     ]
     foreign = [f"{c['subject']}/{c['property']}" for c in bad if origins[c["subject"]] != "assay"]
     skipped = sorted(s["id"] for s in verify["subjects"] if s["status"] == "skipped")
