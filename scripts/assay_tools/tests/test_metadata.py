@@ -63,6 +63,13 @@ def test_a_file_without_any_origin_is_refused(gate: Gate, field: str) -> None:
 @pytest.mark.parametrize("field", ASSAY_REQUIRED[1:])
 def test_our_own_files_must_carry_our_fields(gate: Gate, field: str) -> None:
     assert judge(gate, without(FULL, field), without(FULL, field)) == 3
+    unknown = FULL | {field: "unknown"}
+    assert judge(gate, unknown, unknown) == 3
+
+
+def test_an_optional_field_that_neither_could_read_is_equal(gate: Gate) -> None:
+    unknown = FULL | {"governor": "unknown"}
+    assert judge(gate, unknown, unknown) == 0
 
 
 def test_plain_google_benchmark_files_are_usable(gate: Gate) -> None:
