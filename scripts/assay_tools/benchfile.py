@@ -139,14 +139,17 @@ def _threads(row: dict[str, Any], name: str) -> int:
     return int(match.group(1)) if match else 1
 
 
-def parse_results(data: bytes, path: str) -> BenchFile:
-    """Read one result file; anything that is not Google Benchmark JSON is refused by name."""
+def parse_results(data: bytes, path: str, accept_median: bool = False) -> BenchFile:
+    """Read one result file; anything that is not Google Benchmark JSON is refused by name.
+
+    `accept_median`: a benchmark that reports aggregates only counts with its median row.
+    """
     value = strict_json.parse(data, path)
     if not isinstance(value, dict) or not isinstance(value.get("benchmarks"), list):
-        raise ToolError(f"{path}: not Google Benchmark JSON: no \"benchmarks\" array")
+        raise ToolError(f'{path}: not Google Benchmark JSON: no "benchmarks" array')
     context = value.get("context", {})
     if not isinstance(context, dict):
-        raise ToolError(f"{path}: \"context\" is not an object")
+        raise ToolError(f'{path}: "context" is not an object')
     rows = value["benchmarks"]
     names: dict[str, int] = {}
     for index, row in enumerate(rows):
@@ -154,10 +157,12 @@ def parse_results(data: bytes, path: str) -> BenchFile:
         names[name] = names.get(name, 0) + 1
     benches: dict[str, Bench] = {}
     seen: set[tuple[str, Any]] = set()
+    iterated = {_row_name(row, path) for row in rows if not is_aggregate(row, names)}
     for index, row in enumerate(rows):
-        if is_aggregate(row, names):
-            continue
         name = _row_name(row, path)
+        median = accept_median and name not in iterated and row.get("aggregate_name") == "median"
+        if is_aggregate(row, names) and not median:
+            continue
         where = f"{path}: benchmarks[{index}] ({name})"
         _refuse_duplicate(row, name, seen, where)
         bench = benches.setdefault(name, Bench(name=name, threads=_threads(row, name)))

@@ -20,7 +20,7 @@ _STRING_OR_CONSTANT = re.compile(r'"(?:\\.|[^"\\])*"|(-?(?:NaN|Infinity))')
 _STRING_OR_NUMBER = re.compile(r'"(?:\\.|[^"\\])*"|(-?\d[\d.eE+-]*)')
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """A literal or key that is legal for Python's parser only."""
 
     def __init__(self, message: str, literal: str = "") -> None:
@@ -29,13 +29,13 @@ class _Refused(Exception):
 
 
 def _refuse_constant(literal: str) -> Any:
-    raise _Refused(f"{literal} is not a JSON number", literal)
+    raise _RefusedError(f"{literal} is not a JSON number", literal)
 
 
 def _finite(literal: str) -> float:
     value = float(literal)
     if not math.isfinite(value):
-        raise _Refused(f"{literal} does not fit a double", literal)
+        raise _RefusedError(f"{literal} does not fit a double", literal)
     return value
 
 
@@ -44,7 +44,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in result:
             owner = f" in the object named {result['name']!r}" if "name" in result else ""
-            raise _Refused(f"duplicate key {key!r}{owner}")
+            raise _RefusedError(f"duplicate key {key!r}{owner}")
         result[key] = value
     return result
 
@@ -79,7 +79,7 @@ def parse(data: bytes, name: str) -> Any:
     except json.JSONDecodeError as error:
         cut = " (the file looks cut off)" if error.pos >= len(text.rstrip()) else ""
         raise ToolError(f"{name}:{error.lineno}:{error.colno}: {error.msg}{cut}") from None
-    except _Refused as error:
+    except _RefusedError as error:
         raise ToolError(f"{name}{_place(text, error.literal)}: {error}") from None
     except (RecursionError, ValueError) as error:
         raise ToolError(f"{name}: unusable JSON: {error}") from None
@@ -117,10 +117,11 @@ def _validator(schema: str) -> Any:
 
 
 def validate(value: Any, schema: str, name: str, code: Exit = Exit.USAGE) -> None:
-    """Check `value` against `schemas/<schema>.schema.json`; the first fault is named by its path."""
-    faults = sorted(_validator(schema).iter_errors(value), key=lambda fault: list(map(str, fault.path)))
+    """Check `value` against `schemas/<schema>.schema.json`; the first fault is named."""
+    faults = sorted(_validator(schema).iter_errors(value), key=lambda fault: str(list(fault.path)))
     if faults:
         first = faults[0]
         where = "/".join(str(part) for part in first.absolute_path) or "(top level)"
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise ToolError(f"{name}: not a valid {schema} file: at {where}: {first.message[:200]}{more}", code)
+        message = f"at {where}: {first.message[:200]}{more}"
+        raise ToolError(f"{name}: not a valid {schema} file: {message}", code)

@@ -58,7 +58,9 @@ class _Recorder:
     settled: set[tuple[str, str]] = field(default_factory=set)
     passes: int = 0
 
-    def add(self, side: str, samples: dict[str, Bench], context: dict[str, Any], stage: str) -> None:
+    def add(
+        self, side: str, samples: dict[str, Bench], context: dict[str, Any], stage: str
+    ) -> None:
         self.passes += 1
         if not self.contexts[side]:
             self.contexts[side] = context
@@ -90,7 +92,7 @@ class AbRun:
         self.pairs_done: dict[str, int] = {}
         self.head_name: dict[str, str] = {}
 
-    def list(self) -> dict[str, list[str]]:
+    def listing(self) -> dict[str, list[str]]:
         """What each side has."""
         return {
             side: list_rows(target, self.request.filter, self.limits)
@@ -117,7 +119,7 @@ class AbRun:
         return ("base", name) in failed or ("head", self.head_name[name]) in failed
 
     def stage(self, stage: str, shared: list[str], pairs: int) -> None:
-        """`pairs` repetitions of the shared rows; pairs outside, rows inside, so that all age alike."""
+        """`pairs` repetitions of the shared rows; rows inside a pair, so that all age alike."""
         for index in range(pairs):
             live = [name for name in shared if not self._settled(name)]
             units = [[name] for name in live] if self.request.isolation == "process" else [live]
@@ -150,7 +152,7 @@ class AbRun:
 
     def measure(self) -> None:
         """Warm up, screen, confirm."""
-        shared = self._share(self.list())
+        shared = self._share(self.listing())
         self.progress.say(
             f"{len(shared)} shared rows, {self.request.pairs} pairs, seed {self.options.seed}"
         )
@@ -259,7 +261,7 @@ def _session_findings(run: AbRun, request: AbRequest, options: Options) -> list[
 
 
 def _write_sides(run: AbRun, request: AbRequest, options: Options) -> None:
-    """Keep every repetition as Google Benchmark JSON that `gate compare` judges by the full rule."""
+    """Keep every repetition as JSON that `gate compare` judges by the full rule."""
     assert request.out is not None
     hashes = ":".join(target.sha256 for target in run.targets.values())
     session = strict_json.digest(f"{hashes}:{options.seed}:{time.time_ns()}".encode())[:16]

@@ -12,7 +12,14 @@ from assay_tools.benchfile import Bench
 from assay_tools.errors import Exit
 from assay_tools.gate import rule as rules
 from assay_tools.gate import stats
-from assay_tools.gate.matching import CONFIRM, Measured, match, measure_counter, measure_time, settle
+from assay_tools.gate.matching import (
+    CONFIRM,
+    Measured,
+    match,
+    measure_counter,
+    measure_time,
+    settle,
+)
 from assay_tools.gate.options import Options
 from assay_tools.gate.rule import FASTER, SLOWER, Rule, Screened
 from assay_tools.gate.table import Finding, Row, Verdict
@@ -66,7 +73,7 @@ def analyse(
     rule: Rule,
     floor: float | None,
 ) -> Analysis:
-    """Judge everything. `floor` is None for interleaved data, else the smallest effect that counts."""
+    """Judge everything; `floor` is the least effect that counts, None for interleaved data."""
     settled, measured = collect(base, head, options, rule)
     enough = [item for item in measured if _enough(item, rule)]
     staged = any(stage for item in enough for stage in item.base)
@@ -128,7 +135,9 @@ def _enough(item: Measured, rule: Rule, confirmed: bool = False) -> bool:
     return False
 
 
-def _fill(item: Measured, screened: Screened, confirmed: bool, options: Options, rule: Rule) -> None:
+def _fill(
+    item: Measured, screened: Screened, confirmed: bool, options: Options, rule: Rule
+) -> None:
     """Numbers of the stage that decided."""
     base, head = _pair(item, confirmed)
     row = item.row
@@ -152,7 +161,7 @@ def _unflagged(row: Row, rule: Rule, reason: str) -> None:
         row.interval,
         (rule.confirm_ratio, rule.interval_limit),
     )
-    needed = f"about {row.n_needed} repetitions a side would decide" if row.n_needed else "too noisy"
+    needed = f"about {row.n_needed} a side would decide" if row.n_needed else "too noisy"
     row.verdict, row.reason_code = Verdict.INCONCLUSIVE, "wide_interval"
     row.reason = (
         f"{reason}, but the 95 % interval reaches x{row.interval[1]:.2f}, "

@@ -20,21 +20,48 @@ from assay_tools.gate.table import Result
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="inconclusive rows exit 5")
-    parser.add_argument("--require", action="append", default=[], metavar="NAME",
-                        help="this benchmark must have run (* is a wildcard)")  # fmt: skip
-    parser.add_argument("--allow-missing", action="append", default=[], metavar="NAME",
-                        help="this benchmark may be gone from head (* is a wildcard)")  # fmt: skip
-    parser.add_argument("--rename-map", type=Path, metavar="FILE",
-                        help="JSON object: old name -> new name")  # fmt: skip
-    parser.add_argument("--metric", action="append", default=[], metavar="NAME=lower|higher[,LIMIT]",
-                        help="gate this counter too")  # fmt: skip
-    parser.add_argument("--min-overlap", type=_percentage, default=0.0, metavar="PERCENT",
-                        help="share of base rows that head must have")  # fmt: skip
-    parser.add_argument("--allow-mismatch", action="append", default=[], metavar="FIELD",
-                        help="report in spite of this metadata difference; never exits 1")  # fmt: skip
+    parser.add_argument(
+        "--require",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="this benchmark must have run (* is a wildcard)",
+    )
+    parser.add_argument(
+        "--allow-missing",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="this benchmark may be gone from head (* is a wildcard)",
+    )
+    parser.add_argument(
+        "--rename-map", type=Path, metavar="FILE", help="JSON object: old name -> new name"
+    )
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME=lower|higher[,LIMIT]",
+        help="gate this counter too",
+    )
+    parser.add_argument(
+        "--min-overlap",
+        type=_percentage,
+        default=0.0,
+        metavar="PERCENT",
+        help="share of base rows that head must have",
+    )
+    parser.add_argument(
+        "--allow-mismatch",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="report in spite of this metadata difference; never exits 1",
+    )
     parser.add_argument("--seed", type=non_negative_int, help="seed of orders and intervals")
-    parser.add_argument("--out", type=Path, metavar="DIR",
-                        help="write gate.json, gate.md and gate.junit.xml there")  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="write gate.json, gate.md and gate.junit.xml there"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--junit", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true", help="print gate.json instead of text")
@@ -65,25 +92,36 @@ def build_parser() -> Parser:
     ab.add_argument("--min-time", type=positive_float, default=0.003, metavar="S")
     ab.add_argument("--pairs", type=positive_int, default=10)
     ab.add_argument("--confirm-pairs", type=positive_int, default=20)
-    ab.add_argument("--time-budget", type=positive_float, metavar="S",
-                    help="stop adding pairs after this long")  # fmt: skip
-    ab.add_argument("--timeout", type=positive_float, default=120.0, metavar="S",
-                    help="limit of one process")  # fmt: skip
-    ab.add_argument("--isolation", choices=("process", "suite"), default="process",
-                    help="a process per benchmark, or per pass over all of them")  # fmt: skip
+    ab.add_argument(
+        "--time-budget", type=positive_float, metavar="S", help="stop adding pairs after this long"
+    )
+    ab.add_argument(
+        "--timeout", type=positive_float, default=120.0, metavar="S", help="limit of one process"
+    )
+    ab.add_argument(
+        "--isolation",
+        choices=("process", "suite"),
+        default="process",
+        help="a process per benchmark, or per pass over all of them",
+    )
     _add_common(ab)
     compare = verbs.add_parser("compare", help="judge stored result files")
     compare.add_argument("files", nargs="*", metavar="BASE.json HEAD.json")
     compare.add_argument("--base", action="append", default=[], metavar="FILE[,FILE]")
     compare.add_argument("--head", action="append", default=[], metavar="FILE[,FILE]")
-    compare.add_argument("--floor", type=_floor, metavar="PERCENT",
-                         help="smallest effect that counts when data was not interleaved")  # fmt: skip
+    compare.add_argument(
+        "--floor",
+        type=_floor,
+        metavar="PERCENT",
+        help="smallest effect that counts when data was not interleaved",
+    )
     _add_common(compare)
     selftest = verbs.add_parser("selftest", help="false-alarm and power figures of the gate itself")
     selftest.add_argument("--runs", type=positive_int, default=2000)
     selftest.add_argument("--seed", type=non_negative_int, default=20240607)
-    selftest.add_argument("--skip-injected", action="store_true",
-                          help="only the synthetic figures, no processes")  # fmt: skip
+    selftest.add_argument(
+        "--skip-injected", action="store_true", help="only the synthetic figures, no processes"
+    )
     return parser
 
 

@@ -120,8 +120,9 @@ def _interrupted(sample: Sample, limit: float) -> bool:
 def quality_filter(base: Bench, head: Bench, rule: Rule) -> tuple[list[Sample], list[Sample]]:
     """Drop interrupted repetitions by one rule for both sides, blind to which side they are on.
 
-    Where most repetitions of both sides exceed the limit, waiting is what the benchmark does,
-    and nothing is dropped.
+    Where most repetitions of both sides exceed the limit, waiting is what the benchmark does, and
+    nothing is dropped. For a row on real time one such side is enough: a head that began to wait is
+    the slowdown that the row is there to find.
     """
     if not (base.filterable and head.filterable):
         return base.samples, head.samples
@@ -129,7 +130,10 @@ def quality_filter(base: Bench, head: Bench, rule: Rule) -> tuple[list[Sample], 
         [sample for sample in side.samples if not _interrupted(sample, rule.real_cpu_max)]
         for side in (base, head)
     ]
-    if 2 * len(keep[0]) < len(base.samples) and 2 * len(keep[1]) < len(head.samples):
+    waits = [
+        2 * len(kept) < len(side.samples) for kept, side in zip(keep, (base, head), strict=True)
+    ]
+    if all(waits) or (base.clock == "real_time" and any(waits)):
         return base.samples, head.samples
     return keep[0], keep[1]
 
@@ -178,7 +182,9 @@ def _summarise(summary: SideSummary, values: list[float], dropped: int) -> None:
 def measure_counter(pair: Pair, counter: GatedCounter) -> Measured:
     """A gated counter: missing or non-finite is invalid, zero is judged without a ratio."""
     assert pair.base is not None and pair.head is not None
-    row = Row(pair.name, counter.name, Verdict.SAME, "", "", unit="", renamed_from=pair.renamed_from)
+    row = Row(
+        pair.name, counter.name, Verdict.SAME, "", "", unit="", renamed_from=pair.renamed_from
+    )
     measured = Measured(row)
     values: list[list[float]] = []
     for side, bench, summary in (("base", pair.base, row.base), ("head", pair.head, row.head)):

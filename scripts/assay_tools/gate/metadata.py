@@ -19,8 +19,9 @@ ASSAY_REQUIRED = (
 )  # fmt: skip
 GROUPS: dict[str, tuple[str, ...]] = {
     "build": (
-        "library_build_type", "library_version", "compiler", "compiler_flags", "build_type",
-        "lto", "sanitizers", "harness_options", "allocator_options",
+        "library_build_type", "library_version", "benchmark_library_version", "compiler",
+        "compiler_flags", "build_type", "lto", "sanitizers", "harness_options",
+        "allocator_options",
     ),
     "suite": (
         "assay_schema", "json_schema_version", "metric_definitions", "isolation", "filter_hash",
@@ -28,9 +29,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "machine": (
         "num_cpus", "caches", "cpu_scaling_enabled", "cpu_vendor", "cpu_model", "cpu_stepping",
-        "online_cpus", "affinity", "memory_bytes", "numa_nodes", "page_size", "thp", "kernel",
-        "governor", "boost", "hypervisor", "cgroup_quota", "glibc", "malloc_env",
-        "glibc_tunables", "aslr_enabled",
+        "cpus_online", "cpus_allowed", "memory_bytes", "numa_nodes", "page_size", "thp", "kernel",
+        "governor", "boost", "hypervisor", "cgroup_cpu_quota", "glibc", "malloc_environment",
+        "aslr_enabled",
     ),
     "device": (
         "driver", "device_kind", "device_model_version", "device_name", "device_uuid_hash",
@@ -38,7 +39,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "driver_version", "runtime_version", "clocks_locked", "persistence",
     ),
 }  # fmt: skip
-INFORM = ("commit", "dirty", "binary_sha256", "host_name")
+INFORM = ("commit", "dirty", "assay_version", "binary_sha256", "host_name")
 # Changes from run to run on one machine, or is the tool's own note.
 IGNORED = {
     "date", "executable", "mhz_per_cpu", "load_avg", "ab_session", "ab_side", "ab_seed",
@@ -80,7 +81,8 @@ def shown(value: Any) -> str:
 
 
 def _present(value: Any) -> bool:
-    return value is not None and value != ""
+    """Whether a required field says anything; "unknown" is what assay writes when it cannot read."""
+    return value not in (None, "", "unknown")
 
 
 def _fields_to_check(
@@ -116,7 +118,7 @@ def compare_contexts(
         required = name in ALWAYS_REQUIRED or name in ASSAY_REQUIRED
         both_absent = not _present(ours) and not _present(theirs)
         if ours == theirs and not (required and both_absent):
-            continue
+            continue  # what neither could read is equal unless it is required
         hard = model_against_real and name in ("driver", "device_kind")
         mismatch = Mismatch(name, group, shown(ours), shown(theirs), hard)
         (report.allowed if name in waved and not hard else report.refused).append(mismatch)

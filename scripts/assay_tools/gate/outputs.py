@@ -70,7 +70,8 @@ def one_line(text: str) -> str:
 
 
 def _counts_line(result: Result) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in result.counts().items()) or "no rows"
+    parts = [f"{count} {verdict}" for verdict, count in result.counts().items()]
+    return ", ".join(parts) or "no rows"
 
 
 def _rule_line(result: Result) -> str:
@@ -114,8 +115,9 @@ def text(result: Result) -> str:
     lines += [f"  note: {one_line(finding.text)}" for finding in result.findings]
     shown = [row for row in sorted_for_people(result.rows) if row.verdict not in FOLDED]
     for row in shown:
-        name = one_line(row.name) + (f" (was {one_line(row.renamed_from)})" if row.renamed_from else "")
-        lines.append(f"  {SYMBOL[row.verdict]} {row.verdict}: {name} [{row.metric}] {ratio_text(row)}")
+        was = f" (was {one_line(row.renamed_from)})" if row.renamed_from else ""
+        head = f"{SYMBOL[row.verdict]} {row.verdict}: {one_line(row.name)}{was}"
+        lines.append(f"  {head} [{row.metric}] {ratio_text(row)}")
         lines.append(
             f"      {number(row.base.median, row.unit)} -> {number(row.head.median, row.unit)}, "
             f"n {row.base.n}/{row.head.n}: {one_line(row.reason)}"
@@ -208,7 +210,8 @@ def junit(result: Result) -> str:
             ET.SubElement(case, "error", message=_xml_text(finding.text), type="comparison")
     suite.attrib.update({key: str(value) for key, value in totals.items()})
     ET.indent(suite)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
+    body = ET.tostring(suite, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
 
 
 def write_all(

@@ -117,23 +117,24 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 def list_rows(target: Target, pattern: str, limits: Limits) -> list[str]:
     """Names as the binary itself lists them; an empty list is an error, not a pass."""
+    where = f"--{target.side} {target.original}"
     arguments = ["--benchmark_list_tests=true"]
     if pattern:
         arguments.append(f"--benchmark_filter={pattern}")
     ended = _execute(target, arguments, limits.timeout_s)
     if ended.failure is not None:
-        raise ToolError(f"--{target.side} {target.original}: listing benchmarks: {ended.failure}")
+        raise ToolError(f"{where}: listing benchmarks: {ended.failure}")
     try:
         lines = ended.stdout.decode("utf-8").splitlines()
     except UnicodeDecodeError:
-        raise ToolError(f"--{target.side} {target.original}: list is not UTF-8") from None
+        raise ToolError(f"{where}: list is not UTF-8") from None
     names = [line.rstrip("\r") for line in lines if line.strip()]
     if not names:
         chosen = f" match --filter {pattern!r}" if pattern else " are listed"
-        raise ToolError(f"--{target.side} {target.original}: no benchmarks{chosen}{_tail(ended.stderr)}")
+        raise ToolError(f"{where}: no benchmarks{chosen}{_tail(ended.stderr)}")
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise ToolError(f"--{target.side} {target.original}: duplicate names: {', '.join(twice[:5])}")
+        raise ToolError(f"{where}: duplicate names: {', '.join(twice[:5])}")
     return names
 
 
@@ -146,7 +147,7 @@ class Pass:
 
 
 def one_repetition(bench: Bench) -> Bench:
-    """A process is one repetition: repetitions the benchmark makes inside it become their median."""
+    """A process is one repetition: those the benchmark makes inside it become their median."""
     usable = [s for s in bench.samples if s.error is None and s.skipped is None]
     if len(bench.samples) == 1 or len(usable) < len(bench.samples):
         bad = [s for s in bench.samples if s.error is not None or s.skipped is not None]
@@ -154,7 +155,7 @@ def one_repetition(bench: Bench) -> Bench:
     times = [(s.real_s, s.cpu_s) for s in usable]
     if any(real is None or cpu is None for real, cpu in times):
         return replace(bench, samples=[Sample()])
-    real, cpu = (float(np.median([pair[i] for pair in times])) for i in (0, 1))  # type: ignore[arg-type]
+    real, cpu = (float(np.median([pair[i] for pair in times])) for i in (0, 1))
     return replace(bench, samples=[replace(usable[0], real_s=real, cpu_s=cpu)])
 
 
@@ -179,7 +180,7 @@ def run_pass(target: Target, names: list[str], limits: Limits, work: Path) -> Pa
     if not output.exists() or output.stat().st_size == 0:
         return _failed(names, (ended.failure or "exited with 0") + ", and wrote no JSON")
     try:
-        result = parse_results(output.read_bytes(), "its JSON output")
+        result = parse_results(output.read_bytes(), "its JSON output", accept_median=True)
     except ToolError as error:
         return _failed(names, f"{ended.failure}" if ended.failure else str(error))
     samples: dict[str, Bench] = {}

@@ -35,9 +35,15 @@ def rows_of(name: str, values: list[Any], **extra: Any) -> list[dict[str, Any]]:
     rows = []
     for index, value in enumerate(values):
         row: dict[str, Any] = {
-            "name": name, "run_name": name, "run_type": "iteration", "repetitions": len(values),
-            "repetition_index": index, "threads": 1, "iterations": 100, "time_unit": "us",
-        }  # fmt: skip
+            "name": name,
+            "run_name": name,
+            "run_type": "iteration",
+            "repetitions": len(values),
+            "repetition_index": index,
+            "threads": 1,
+            "iterations": 100,
+            "time_unit": "us",
+        }
         fields = value if isinstance(value, dict) else {"real_time": value, "cpu_time": value}
         rows.append(row | fields | extra)
     return rows
@@ -74,8 +80,13 @@ class Gate:
         environment = os.environ | {"PYTHONPATH": str(SCRIPTS)} | options.pop("env", {})
         return subprocess.run(
             [sys.executable, "-m", "assay_tools", *map(str, arguments)],
-            capture_output=True, text=True, env=environment, timeout=80, check=False, **options,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=80,
+            check=False,
+            **options,
+        )
 
     def call(self, *arguments: object) -> int:
         """The program inside this process: quicker, same mapping to exit codes."""
@@ -97,13 +108,20 @@ class Gate:
         """Name -> verdict of the last run with `--out out`."""
         return {row["name"]: row["verdict"] for row in self.result()["rows"]}
 
-    def compare(self, base: list[dict[str, Any]], head: list[dict[str, Any]], *flags: object) -> int:
+    def compare(
+        self, base: list[dict[str, Any]], head: list[dict[str, Any]], *flags: object
+    ) -> int:
         """Judge two lists of rows that were measured in one A/B session."""
         context = CONTEXT | {"ab_session": "s"}
         return self.call(
-            "gate", "compare", self.write("base.json", base, context),
-            self.write("head.json", head, context), "--out", self.root / "out", *flags,
-        )  # fmt: skip
+            "gate",
+            "compare",
+            self.write("base.json", base, context),
+            self.write("head.json", head, context),
+            "--out",
+            self.root / "out",
+            *flags,
+        )
 
 
 @pytest.fixture

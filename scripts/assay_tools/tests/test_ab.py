@@ -19,9 +19,20 @@ ROWS: list[dict[str, Any]] = [{"name": "alloc/size:8"}, {"name": "free/[x]"}, {"
 
 def ab(gate: Gate, base: Path, head: Path, *flags: object) -> int:
     return gate.call(
-        "gate", "ab", "--base", base, "--head", head, "--seed", 3, "--isolation", "suite",
-        "--out", gate.root / "out", *flags,
-    )  # fmt: skip
+        "gate",
+        "ab",
+        "--base",
+        base,
+        "--head",
+        head,
+        "--seed",
+        3,
+        "--isolation",
+        "suite",
+        "--out",
+        gate.root / "out",
+        *flags,
+    )
 
 
 def changed(index: int, **fields: Any) -> list[dict[str, Any]]:
@@ -39,8 +50,10 @@ def test_one_slow_row_is_named_alone_with_a_process_per_row(gate: Gate) -> None:
     base, head = gate.fake("base", ROWS), gate.fake("head", changed(1, factor=1.2))
     assert ab(gate, base, head, "--isolation", "process") == 1
     assert gate.verdicts() == {
-        "alloc/size:8": "same", "free/[x]": "regression", "copy": "same",
-    }  # fmt: skip
+        "alloc/size:8": "same",
+        "free/[x]": "regression",
+        "copy": "same",
+    }
     row = next(r for r in gate.result()["rows"] if r["verdict"] == "regression")
     assert row["stage"] == "confirm" and row["base"]["n"] == 20
     assert "--filter '^free/\\[x\\]$'" in row["rerun"]
@@ -53,6 +66,13 @@ def test_a_fast_row_is_an_improvement(gate: Gate) -> None:
     base, head = gate.fake("base", ROWS), gate.fake("head", changed(2, factor=0.8))
     assert ab(gate, base, head) == 0
     assert gate.verdicts()["copy"] == "improvement"
+
+
+def test_a_benchmark_that_reports_aggregates_only_counts_with_its_median(gate: Gate) -> None:
+    base = gate.fake("base", changed(0, aggregates_only=True))
+    head = gate.fake("head", changed(0, aggregates_only=True, factor=1.2))
+    assert ab(gate, base, head) == 1
+    assert gate.verdicts()["alloc/size:8"] == "regression"
 
 
 def test_a_missing_row_is_incomplete_unless_allowed(gate: Gate) -> None:
@@ -189,10 +209,23 @@ def test_a_killed_run_leaves_no_verdict(gate: Gate, number: signal.Signals) -> N
     out.mkdir()
     (out / "gate.json").write_text("{}")
     child = subprocess.Popen(
-        [sys.executable, "-m", "assay_tools", "gate", "ab", "--base", twin, "--head", twin,
-         "--out", out],
-        env={"PYTHONPATH": str(SCRIPTS)}, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "assay_tools",
+            "gate",
+            "ab",
+            "--base",
+            twin,
+            "--head",
+            twin,
+            "--out",
+            out,
+        ],
+        env={"PYTHONPATH": str(SCRIPTS)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     time.sleep(1.5)
     child.send_signal(number)
     child.communicate(timeout=20)

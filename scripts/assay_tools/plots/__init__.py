@@ -1,0 +1,1 @@
+"""Figures: SVG, PNG and the numbers behind them as CSV."""
