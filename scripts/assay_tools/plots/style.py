@@ -26,7 +26,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES = ("-", "--", "-.", ":")
 DPI = 150
-SETTINGS: dict[str, Any] = {
+SETTINGS: Any = {
     "svg.fonttype": "none",
     "font.size": 10,
     "axes.titlesize": 11,
@@ -95,6 +95,12 @@ def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
     for label in axes.get_xticklabels():
         label.set_rotation(30)
         label.set_horizontalalignment("right")
+
+
+def byte_ticks(largest: float, count: int = 6) -> list[float]:
+    """Even ticks from zero at whole powers of two: 512 MiB, not 476.8 MiB."""
+    step = 2.0 ** math.ceil(math.log2(max(largest, 1) / count))
+    return [step * index for index in range(math.ceil(largest / step) + 1)]
 
 
 def time_axis(axes: Axes, label: str) -> None:
