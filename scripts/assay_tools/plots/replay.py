@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -139,7 +138,7 @@ def _finding(runs: Sequence[dict[str, Any]]) -> tuple[str, str]:
     return footprint + tail, latency + tail
 
 
-def plot_replay(replay: dict[str, Any], out: Path) -> list[style.FigureFile]:
+def plot_replay(replay: dict[str, Any], out: style.Target) -> list[style.FigureFile]:
     """Two figures: bytes and latency."""
     runs, context = replay["runs"], replay.get("context", {})
     operations = list(dict.fromkeys(name for run in runs for name in run.get("operations") or {}))
@@ -169,7 +168,7 @@ def plot_replay(replay: dict[str, Any], out: Path) -> list[style.FigureFile]:
     return figures
 
 
-def _write_tables(replay: dict[str, Any], operations: Sequence[str], out: Path) -> None:
+def _write_tables(replay: dict[str, Any], operations: Sequence[str], out: style.Target) -> None:
     timeline = replay.get("timeline", [])
     style.write_csv(
         out, "replay-timeline", ("event", *OVER_TIME),

@@ -89,7 +89,7 @@ def _draw_here(bench: Section, replay: Section) -> tuple[list[Picture], str]:
     """Draw what the inputs allow; what cannot be drawn is said instead."""
     note = ""
     with tempfile.TemporaryDirectory(prefix="assay-report-") as directory:
-        out = Path(directory)
+        out = style.Target(Path(directory), ("svg",))
         figures: list[style.FigureFile] = []
         if bench.value is not None:
             try:
@@ -99,7 +99,7 @@ def _draw_here(bench: Section, replay: Section) -> tuple[list[Picture], str]:
         if replay.value is not None:
             figures += plot_replay(replay.value, out)
         style.write_manifest(out, figures)
-        return _drawn(out), note
+        return _drawn(out.directory), note
 
 
 def _verdict(lines: Sequence[model.Line], sections: Sequence[Section]) -> model.Line:
@@ -117,21 +117,21 @@ def _verdict(lines: Sequence[model.Line], sections: Sequence[Section]) -> model.
 
 
 def _rerun(sections: Sequence[Section], failures: Sequence[model.Failure]) -> list[tuple[str, str]]:
+    """Commands that repeat what the page shows."""
+    verify, bench, replay = sections
     steps: list[tuple[str, str]] = []
-    for section in sections:
-        context: dict[str, Any] = {}
-        if section.value is not None:
-            whole = section.value
-            context = whole.context if section.name == "bench" else whole.get("context", {})
-        command = context.get("command_line") or context.get("command")
-        if command:
-            steps.append((f"The {section.name} result was made by:", str(command)))
-        else:
-            steps.append((f"For a new {section.name} result:", f"assay {section.name} --help"))
+    seed = verify.value["seed"] if verify.value is not None else 1
+    steps.append(("The scorecard:", f"assay verify --seed {seed} --out verify.json"))
     for failure in failures[:OPEN_FAILURES_MAX]:
+        subject, prop = shlex.quote(failure.subject), shlex.quote(failure.property)
+        command = f"assay verify --subject {subject} --property {prop} --seed {failure.seed}"
         if failure.trace != model.DASH:
-            text = f"{failure.subject}, {failure.property}:"
-            steps.append((text, f"assay replay {shlex.quote(failure.trace)}"))
+            command = f"assay verify --reproduce {shlex.quote(failure.trace)}\n{command}"
+        steps.append((f"The failure of {failure.subject}, {failure.property}:", command))
+    seed = bench.value.context.get("seed", 1) if bench.value is not None else 1
+    steps.append(("The benchmarks:", f"assay bench --seed {seed} --out bench.json"))
+    trace = replay.value["trace"].get("path", "TRACE") if replay.value is not None else "TRACE"
+    steps.append(("The replay:", f"assay replay {shlex.quote(str(trace))} --out replay.json"))
     arguments = [
         f"--{section.name} {shlex.quote(str(section.path))}" for section in sections if section.path
     ]
