@@ -81,7 +81,7 @@ def shown(value: Any) -> str:
 
 
 def _present(value: Any) -> bool:
-    """Whether a required field says anything; "unknown" is what assay writes when it cannot read."""
+    """Whether a required field says anything; assay writes "unknown" for what it cannot read."""
     return value not in (None, "", "unknown")
 
 

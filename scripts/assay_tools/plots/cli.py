@@ -45,7 +45,7 @@ def draw(
     benches: Sequence[BenchFile],
     gates: Sequence[dict[str, Any]],
     replay: dict[str, Any] | None,
-    out: Path,
+    out: style.Target,
 ) -> list[style.FigureFile]:
     """Every figure that the inputs allow, and the manifest."""
     figures: list[style.FigureFile] = []
@@ -73,6 +73,6 @@ def main(argv: Sequence[str]) -> Exit:
     benches, gates = _sort_inputs(arguments.files)
     replay = load_replay(arguments.replay) if arguments.replay else None
     prepare_directory(arguments.out)
-    figures = draw(benches, gates, replay, arguments.out)
+    figures = draw(benches, gates, replay, style.Target(arguments.out))
     emit("".join(f"{arguments.out / f.name}.svg: {f.alt}\n" for f in figures))
     return Exit.GOOD

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -56,7 +55,9 @@ def _draw_page(rows: Sequence[dict[str, Any]], title: str, subtitle: str) -> Any
     return figure
 
 
-def plot_forest(gate: dict[str, Any], out: Path, name: str = "forest") -> list[style.FigureFile]:
+def plot_forest(
+    gate: dict[str, Any], out: style.Target, name: str = "forest"
+) -> list[style.FigureFile]:
     """Pages of at most forty rows; rows without a ratio stand in the CSV and in the title."""
     rows = sorted(
         (row for row in gate["rows"] if row["ratio"] is not None and row["unit"] == "s"),

@@ -115,14 +115,14 @@ def collect(files: Sequence[BenchFile]) -> Panels:
     return panels
 
 
-def _draw_panel(axes: Axes, family: str, lines: dict[str, Series]) -> None:
+def _draw_panel(axes: Axes, number: int, family: str, lines: dict[str, Series]) -> None:
     sizes = [point.size for series in lines.values() for point in series.points]
     for index, (label, series) in enumerate(lines.items()):
         look = style.series_style(index)
         x = [point.size for point in series.points]
         # NaN breaks the line: a failed size is a gap, not a bridge between its neighbours.
         y = [math.nan if point.median is None else point.median for point in series.points]
-        axes.plot(x, y, label=label, **look)
+        axes.plot(x, y, label=label, gid=f"series-{number}-{index}", **look)
         low = [math.nan if point.low is None else point.low for point in series.points]
         high = [math.nan if point.high is None else point.high for point in series.points]
         axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
@@ -168,7 +168,7 @@ def finding(panels: Panels) -> str:
     return " ".join(sentences)
 
 
-def plot_latency(files: Sequence[BenchFile], out: Path) -> list[style.FigureFile]:
+def plot_latency(files: Sequence[BenchFile], out: style.Target) -> list[style.FigureFile]:
     """Draw all files into one figure."""
     panels = collect(files)
     if not panels:
@@ -183,7 +183,7 @@ def plot_latency(files: Sequence[BenchFile], out: Path) -> list[style.FigureFile
         columns = min(COLUMNS, len(panels))
         figure = style.new_figure(6.0 * columns, 4.2 * rows + 0.6)
         for index, (family, lines) in enumerate(panels.items()):
-            _draw_panel(figure.add_subplot(rows, columns, index + 1), family, lines)
+            _draw_panel(figure.add_subplot(rows, columns, index + 1), index, family, lines)
         title = "Latency against size"
         figure.suptitle(f"{title}: median, {n}, {band}\n{style.provenance(context)}", fontsize=11)
         style.mark_model(figure, context)

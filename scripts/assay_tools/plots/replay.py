@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter, FuncFormatter
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter
 
 from assay_tools.plots import style
 
@@ -36,8 +35,10 @@ def _draw_timeline(axes: Axes, timeline: Sequence[dict[str, Any]]) -> None:
         axes.text(0.5, 0.5, "the result has no timeline", transform=axes.transAxes, ha="center")
     else:
         axes.legend(loc="best")
+    largest = max((e.get(key) or 0 for e in timeline for key in OVER_TIME), default=0)
+    axes.yaxis.set_major_locator(FixedLocator(style.byte_ticks(largest)))
     axes.yaxis.set_major_formatter(FuncFormatter(style.byte_label))
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, max(largest * 1.08, 1))
     axes.set_xlabel("event of the trace")
     axes.set_ylabel("bytes")
     axes.set_title("Bytes over the trace")
@@ -58,8 +59,11 @@ def _draw_peaks(axes: Axes, runs: Sequence[dict[str, Any]]) -> None:
                 axes.text(0, position, " unknown", va="center", fontsize=9)
     axes.set_yticks(range(len(runs)), [_subject_label(run) for run in runs])
     axes.set_ylim(len(runs) - 0.5, -0.5)
+    known = [(run.get("peak") or {}).get(key) or 0 for run in runs for key in PEAKS]
+    largest = max(known, default=0)
+    axes.xaxis.set_major_locator(FixedLocator(style.byte_ticks(largest)))
     axes.xaxis.set_major_formatter(FuncFormatter(style.byte_label))
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, max(largest * 1.05, 1))
     for label in axes.get_xticklabels():
         label.set_rotation(20)
     axes.set_title("Peak per subject")
@@ -134,7 +138,7 @@ def _finding(runs: Sequence[dict[str, Any]]) -> tuple[str, str]:
     return footprint + tail, latency + tail
 
 
-def plot_replay(replay: dict[str, Any], out: Path) -> list[style.FigureFile]:
+def plot_replay(replay: dict[str, Any], out: style.Target) -> list[style.FigureFile]:
     """Two figures: bytes and latency."""
     runs, context = replay["runs"], replay.get("context", {})
     operations = list(dict.fromkeys(name for run in runs for name in run.get("operations") or {}))
@@ -164,7 +168,7 @@ def plot_replay(replay: dict[str, Any], out: Path) -> list[style.FigureFile]:
     return figures
 
 
-def _write_tables(replay: dict[str, Any], operations: Sequence[str], out: Path) -> None:
+def _write_tables(replay: dict[str, Any], operations: Sequence[str], out: style.Target) -> None:
     timeline = replay.get("timeline", [])
     style.write_csv(
         out, "replay-timeline", ("event", *OVER_TIME),

@@ -26,7 +26,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES = ("-", "--", "-.", ":")
 DPI = 150
-SETTINGS: dict[str, Any] = {
+SETTINGS: Any = {
     "svg.fonttype": "none",
     "font.size": 10,
     "axes.titlesize": 11,
@@ -97,6 +97,12 @@ def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
         label.set_horizontalalignment("right")
 
 
+def byte_ticks(largest: float, count: int = 6) -> list[float]:
+    """Even ticks from zero at whole powers of two: 512 MiB, not 476.8 MiB."""
+    step = 2.0 ** math.ceil(math.log2(max(largest, 1) / count))
+    return [step * index for index in range(math.ceil(largest / step) + 1)]
+
+
 def time_axis(axes: Axes, label: str) -> None:
     """Base-10 time axis with SI prefixes."""
     axes.set_yscale("log")
@@ -130,31 +136,42 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(figure: Figure, directory: Path, name: str, title: str, alt: str) -> FigureFile:
+@dataclass(frozen=True)
+class Target:
+    """Where figures go, and in which formats."""
+
+    directory: Path
+    formats: tuple[str, ...] = ("svg", "png")
+
+
+def save(figure: Figure, target: Target, name: str, title: str, alt: str) -> FigureFile:
     """SVG and PNG with title and description inside; equal data give equal bytes."""
+    metadata: dict[str, dict[str, str | None]] = {
+        "svg": {"Title": title, "Description": alt, "Date": None, "Creator": "assay plot"},
+        "png": {"Title": title, "Description": alt, "Software": "assay plot"},
+    }
     with matplotlib.rc_context({"svg.hashsalt": f"assay-{name}"}):
-        for kind, metadata in (
-            ("svg", {"Title": title, "Description": alt, "Date": None, "Creator": "assay plot"}),
-            ("png", {"Title": title, "Description": alt, "Software": "assay plot"}),
-        ):
+        for kind in target.formats:
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
-            write_atomic(directory / f"{name}.{kind}", buffer.getvalue())
+            figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata[kind])
+            write_atomic(target.directory / f"{name}.{kind}", buffer.getvalue())
     return FigureFile(name, title, alt)
 
 
 def write_csv(
-    directory: Path, name: str, header: Sequence[str], rows: Sequence[Sequence[Any]]
+    target: Target, name: str, header: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> None:
     """The numbers of a figure."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
     writer.writerows([["" if cell is None else cell for cell in row] for row in rows])
-    write_atomic(directory / f"{name}.csv", buffer.getvalue())
+    write_atomic(target.directory / f"{name}.csv", buffer.getvalue())
 
 
-def write_manifest(directory: Path, figures: Sequence[FigureFile]) -> None:
+def write_manifest(target: Target, figures: Sequence[FigureFile]) -> None:
     """What a report needs to show the figures."""
     value = [{"name": f.name, "title": f.title, "alt": f.alt} for f in figures]
-    write_atomic(directory / MANIFEST, dumps({"schema": "assay.figures/1", "figures": value}))
+    write_atomic(
+        target.directory / MANIFEST, dumps({"schema": "assay.figures/1", "figures": value})
+    )

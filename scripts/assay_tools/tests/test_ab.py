@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +108,12 @@ def test_a_filter_without_a_match_is_refused(gate: Gate) -> None:
         ({"crash_at": 4}, "SIGSEGV"),
         ({"error": "assay: checksum differs"}, "checksum differs"),
         ({"absent": True}, "no benchmark rows"),
-        ({"sleep": 5}, "timed out"),
+        ({"sleep": 30}, "timed out"),
     ],
 )
 def test_a_row_that_fails_in_head_is_incomplete(gate: Gate, fields: Any, word: str) -> None:
     base, head = gate.fake("base", ROWS), gate.fake("head", changed(1, **fields))
-    flags = ("--isolation", "process", "--timeout", 2, "--filter", "free|copy")
+    flags = ("--isolation", "process", "--timeout", 3, "--filter", "free|copy")
     assert ab(gate, base, head, *flags) == 4
     row = next(r for r in gate.result()["rows"] if r["name"] == "free/[x]")
     assert row["verdict"] == "errored" and word in row["reason"]
@@ -226,7 +225,9 @@ def test_a_killed_run_leaves_no_verdict(gate: Gate, number: signal.Signals) -> N
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    time.sleep(1.5)
+    for line in child.stderr or ():
+        if b"shared rows" in line:  # measuring has begun
+            break
     child.send_signal(number)
     child.communicate(timeout=20)
     assert child.returncode not in (0, 1, 2, 3, 4, 5)

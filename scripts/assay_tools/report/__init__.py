@@ -1,0 +1,1 @@
+"""The report: one HTML page from everything that was measured."""
