@@ -38,6 +38,14 @@ std::string parse_seconds(const std::string& text, double& seconds) {
   return "";
 }
 
+/// CLI11 would take "-1" for the largest number.
+std::string parse_natural(const std::string& text, std::uint64_t& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stopped, failed] = std::from_chars(text.data(), end, number);
+  if (failed == std::errc() && stopped == end) return "";
+  return fmt::format("'{}' is not a natural number below 2^64", text);
+}
+
 std::string parse_context(const std::string& text,
                           std::vector<std::pair<std::string, std::string>>& context) {
   const auto equals = text.find('=');
@@ -96,7 +104,14 @@ void add_own_options(CLI::App& app, Options& options, bool& full) {
       ->allow_extra_args(false);
   app.add_flag("--list-subjects", options.list_subjects,
                "list the subjects and whether they are present");
-  app.add_option("--seed", options.seed, "seed of orders and contents")->capture_default_str();
+  app.add_option_function<std::string>(
+         "--seed",
+         [&](const std::string& text) {
+           const auto wrong = parse_natural(text, options.seed);
+           if (!wrong.empty()) throw CLI::ValidationError("--seed", wrong);
+         },
+         "seed of orders and contents (default 1)")
+      ->type_name("N");
   app.add_flag("--smoke", options.smoke,
                "run every row once: a check of the rows, not a measurement");
   app.add_flag("--full", full, "all sizes, and longer");

@@ -16,6 +16,18 @@ using Run = benchmark::BenchmarkReporter::Run;
 /// Below this a loop did no work that memory or a call could have done (fault:B-39).
 constexpr double least_ns_per_operation = 0.5;
 
+/// The "C" locale, while this lives.
+class PlainLocale {
+ public:
+  PlainLocale() : before_(std::locale::global(std::locale::classic())) {}
+  ~PlainLocale() { std::locale::global(before_); }
+  PlainLocale(const PlainLocale&) = delete;
+  PlainLocale& operator=(const PlainLocale&) = delete;
+
+ private:
+  std::locale before_;
+};
+
 Json head_of(const Row& row) {
   Json json;
   json["name"] = row.name;
@@ -81,9 +93,10 @@ Json error_row(const Row& row, const std::string& message) {
 }
 
 Json library_context() {
-  // Only the library itself knows how it was built, and only its JSON reporter tells.
+  // Only the library itself knows how it was built, and only its JSON reporter tells. That one
+  // groups digits as the global locale has it, which is not JSON (fault:B-36).
+  const PlainLocale plain;
   std::ostringstream text;
-  text.imbue(std::locale::classic());
   benchmark::JSONReporter reporter;
   reporter.SetOutputStream(&text);
   reporter.ReportContext(benchmark::BenchmarkReporter::Context());
