@@ -212,7 +212,7 @@ RC_GTEST_PROP(Trace, DamagedTextIsReadOrRefusedInOneLine, ()) {
   }
   const auto read = parse_trace(text, "damaged");
   if (read) {
-    RC_ASSERT(*parse_trace(to_text(*read), "again") == *read);
+    RC_ASSERT(parse_trace(to_text(*read), "again").value() == *read);
   } else {
     RC_ASSERT(!read.error().message.empty());
     RC_ASSERT(read.error().describe().find('\n') == std::string::npos);

@@ -131,6 +131,9 @@ class Parser {
     if (key == "seed") return number(key, value, header.seed);
     if (key == "page_size") return number(key, value, header.page_size);
     if (key == "dropped") return number(key, value, header.dropped);
+    if (key == "dialect" && value != "block") {
+      return refuse(fmt::format("dialect {} is not known; known: block", quoted(value)));
+    }
     if (key == "dialect") {
       header.dialect = value;
     } else if (key == "subject") {
@@ -147,10 +150,6 @@ class Parser {
 
   bool check_header() {
     if (!keys_.contains("dialect")) return refuse("the header names no dialect");
-    if (loaded_.trace.header.dialect != "block") {
-      return refuse(fmt::format("dialect {} is not known; known: block",
-                                quoted(loaded_.trace.header.dialect)));
-    }
     return true;
   }
 

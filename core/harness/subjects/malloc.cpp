@@ -1,4 +1,5 @@
 // The process's malloc family as a backing: the C library's, or whatever was preloaded.
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdlib>
@@ -50,7 +51,7 @@ class Malloc final : public Backing {
       error = Error::make(ErrorCode::not_supported, "resize", info().id, to.size);
       return {};
     }
-    void* const memory = std::realloc(pointer_to(block), to.size);
+    void* const memory = std::realloc(pointer_to(block), plain_size(to));
     if (memory == nullptr) {
       error = Error::make(ErrorCode::out_of_memory, "resize", info().id, to.size);
       error.native = ENOMEM;
@@ -71,7 +72,13 @@ class Malloc final : public Backing {
       if (memory != nullptr && request.init == Init::zero) std::memset(memory, 0, request.size);
       return memory;
     }
-    return request.init == Init::zero ? std::calloc(1, request.size) : std::malloc(request.size);
+    return request.init == Init::zero ? std::calloc(1, plain_size(request))
+                                      : std::malloc(plain_size(request));
+  }
+  /// C promises alignment for objects that fit only: jemalloc, mimalloc and tcmalloc align 4 bytes
+  /// to 8. A size of at least the alignment gets it.
+  static std::size_t plain_size(const Request& request) noexcept {
+    return std::max(request.size, request.alignment);
   }
   static void* pointer_to(Block block) noexcept {
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(block.address));
