@@ -1,0 +1,300 @@
+// Bytes: a contiguous run of bytes that can be shared, cut, viewed and written on copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "assay/base/result.hpp"
+#include "assay/buffer/access.hpp"
+#include "assay/buffer/allocation_controller.hpp"
+#include "assay/buffer/owned_array.hpp"
+
+namespace assay {
+
+/// Element types whose every bit pattern is a value.
+template <class E>
+concept PlainElement = std::is_trivially_copyable_v<E> && !std::is_same_v<E, bool> &&
+                       std::is_same_v<E, std::remove_cv_t<E>>;
+
+/// Move-only owner of a run of bytes: 32 bytes by value, no allocation per handle.
+///
+///     data ─────────┐                        no block:  data null, tail names the home
+///     len           │                        exclusive: tail is the capacity from `data`
+///     controller ─┐ │                        shared:    the window is [data, data + len)
+///     tail        │ ▼
+///                 ▼ |###### len ######|.. spare ..|
+///              count, source, home, mark
+///
+/// An exclusive value is written in place; sharing is explicit (`shared()`). A write to a shared
+/// value takes the block over if it is the last of its group, and forks otherwise.
+///
+/// **Invariants** a failing operation leaves content, mode and group as they were. A zero-length
+/// value that is shared or has no room holds no block. `data()` is null without a block.
+/// **Threads** like a `std::vector`; handles of one block may be used from different threads.
+/// **Spans** every non-const operation invalidates spans taken earlier.
+class Bytes {
+ public:
+  /// An empty value at home on the host. Allocates nothing.
+  constexpr Bytes() noexcept = default;
+  Bytes(Bytes&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        len_(std::exchange(other.len_, 0)),
+        controller_(std::exchange(other.controller_, nullptr)),
+        tail_(std::exchange(other.tail_, no_block)) {}
+  Bytes& operator=(Bytes&& other) noexcept {
+    Bytes taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  ~Bytes() {
+    if (controller_ != nullptr) {
+      drop_block();
+    } else if (tail_ != no_block) {
+      home().release_reference();
+    }
+  }
+  void swap(Bytes& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(len_, other.len_);
+    std::swap(controller_, other.controller_);
+    std::swap(tail_, other.tail_);
+  }
+
+  // --- making -----------------------------------------------------------------------------------
+  /// An exclusive copy. **Errors** those of the backing. **Cost** copies every byte.
+  [[nodiscard]] static Result<Bytes> from_span(std::span<const std::byte> bytes,
+                                               Home& home = Home::host()) noexcept;
+  [[nodiscard]] static Result<Bytes> from_text(std::string_view text,
+                                               Home& home = Home::host()) noexcept {
+    return from_span(std::as_bytes(std::span(text)), home);
+  }
+  /// An empty exclusive value with room. Room 0 never touches the backing.
+  [[nodiscard]] static Result<Bytes> with_capacity(std::size_t capacity,
+                                                   Home& home = Home::host()) noexcept;
+  /// An exclusive value of `size` zeros.
+  [[nodiscard]] static Result<Bytes> zeroed(std::size_t size, Home& home = Home::host()) noexcept;
+  /// Takes a vector over without a copy; on error the vector is untouched. The value's range is
+  /// the vector's size, not its capacity (which only the vector may use), so growth moves.
+  template <PlainElement E>
+  [[nodiscard]] static Result<Bytes> from_vector(std::vector<E>&& elements,
+                                                 Home& home = Home::host()) noexcept;
+  /// Takes foreign memory over without a copy; on error it stays the caller's and its release
+  /// function is not called. Immutable memory gives a shared value, writable an exclusive one.
+  [[nodiscard]] static Result<Bytes> from_external(const ExternalMemory& external,
+                                                   Home& home = Home::host()) noexcept;
+
+  // --- facts: never allocate, never copy ---------------------------------------------------------
+  [[nodiscard]] std::size_t len() const noexcept { return len_; }
+  [[nodiscard]] bool is_empty() const noexcept { return len_ == 0; }
+  /// Bytes usable without a new block: never looks at siblings. `len()` if shared.
+  [[nodiscard]] std::size_t capacity() const noexcept {
+    return is_exclusive() ? static_cast<std::size_t>(tail_) : len_;
+  }
+  [[nodiscard]] bool is_exclusive() const noexcept { return static_cast<std::int64_t>(tail_) >= 0; }
+  [[nodiscard]] bool is_shared() const noexcept { return tail_ == shared_tail; }
+  [[nodiscard]] bool has_block() const noexcept { return controller_ != nullptr; }
+  /// An alignment that `data()` really has, whatever the allocator's mood.
+  [[nodiscard]] std::size_t align() const noexcept;
+  [[nodiscard]] AllocationProperty property() const noexcept;
+  /// Bytes of the block that this value keeps alive, however small its window.
+  [[nodiscard]] std::size_t retained_bytes() const noexcept;
+  [[nodiscard]] Home& home() const noexcept;
+
+  // --- reading. **Pre** resident (every value is, unless its source is lazy)
+  // ----------------------
+  [[nodiscard]] const std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::span<const std::byte> span() const noexcept { return {data_, len_}; }
+  [[nodiscard]] const std::byte* begin() const noexcept { return data_; }
+  [[nodiscard]] const std::byte* end() const noexcept { return data_ + len_; }
+  [[nodiscard]] std::byte operator[](std::size_t index) const noexcept {
+    ASSAY_CONTRACT(index < len_, "index past the end of Bytes");
+    return data_[index];
+  }
+  /// Equal bytes; where they live does not matter. **Cost** none for two views of one range.
+  friend bool operator==(const Bytes& a, const Bytes& b) noexcept { return a.same_bytes(b); }
+
+  /// **Errors** would_copy if only a copy could make the bytes readable and `reader` forbids it.
+  [[nodiscard]] Result<std::span<const std::byte>> read(Reader = {}) const noexcept {
+    return span();
+  }
+  [[nodiscard]] Result<bool> equals(const Bytes& other) const noexcept { return same_bytes(other); }
+  /// Copies the first `to.size()` bytes. **Errors** out_of_range beyond `len()`; nothing is copied.
+  [[nodiscard]] Result<void> copy_into(std::span<std::byte> to) const noexcept;
+  [[nodiscard]] Result<std::size_t> hash() const noexcept;
+
+  // --- sharing ----------------------------------------------------------------------------------
+  /// Makes the value shared: clones and views of it copy nothing. **Errors** out_of_memory only
+  /// for a part of a block whose other parts live. **Cost** a flag for a whole block.
+  [[nodiscard]] Result<void> shared() noexcept;
+  /// A shared value gives another handle (0 bytes copied), an exclusive one a deep copy whose
+  /// capacity is its length.
+  [[nodiscard]] Result<Bytes> clone() const noexcept;
+  /// A window [start, end) that keeps the block alive. **Errors** out_of_range; then not_supported
+  /// for an exclusive value. **Cost** one count.
+  [[nodiscard]] Result<Bytes> view(std::size_t start, std::size_t end) const noexcept;
+
+  // --- cutting and joining
+  // ------------------------------------------------------------------------
+  /// Keeps [0, offset) here and returns the rest. Nothing is copied unless `min_align` demands it
+  /// of a part, or an owned split meets a shared value that others use. **Errors** out_of_range,
+  /// invalid_alignment, those of the backing.
+  [[nodiscard]] Result<Bytes> split(std::size_t offset, SplitPolicy policy = SplitPolicy::shared,
+                                    std::size_t min_align = 1) noexcept;
+  /// Appends a neighbour without a copy and leaves `right` empty. **Errors** not_adjacent,
+  /// not_unique; then both are as before.
+  [[nodiscard]] Result<void> join(Bytes&& right) noexcept;
+  /// Keeps the first `n` bytes; never fails. **Pre** n <= len().
+  void truncate(std::size_t n) noexcept;
+
+  // --- writing
+  // ------------------------------------------------------------------------------------
+  /// The bytes, to be written. Afterwards the value is exclusive. **Errors** would_copy if a fork
+  /// is needed and forbidden, those of the backing. **Cost** copies `len()` bytes if others share.
+  [[nodiscard]] Result<std::span<std::byte>> write(Writer writer = {}) noexcept {
+    if (is_exclusive()) [[likely]]
+      return std::span<std::byte>(data_, len_);
+    return write_shared(writer);
+  }
+  /// Appends; the span may be of this very value. Amortised constant. Empty: does nothing.
+  [[nodiscard]] Result<void> extend(std::span<const std::byte> bytes) noexcept {
+    if (is_exclusive() && bytes.size() <= static_cast<std::size_t>(tail_) - len_) [[likely]] {
+      detail::copy_payload(data_ + len_, bytes.data(), bytes.size());
+      len_ += bytes.size();
+      return {};
+    }
+    return extend_slow(bytes);
+  }
+  /// Sets the length; new bytes are zero. Same length: does nothing.
+  [[nodiscard]] Result<void> resize(std::size_t new_len) noexcept;
+  /// Makes room for `additional` more bytes and the value exclusive. 0: does nothing.
+  [[nodiscard]] Result<void> reserve(std::size_t additional) noexcept;
+  /// Moves to a block of its own length if it keeps a larger one alive. **Cost** copies `len()`.
+  [[nodiscard]] Result<void> compact() noexcept;
+
+  // --- giving away
+  // ----------------------------------------------------------------------------------
+  /// The adopted vector, shortened to `len()`; leaves the value empty. On error the value is as
+  /// before. **Errors** not_supported for another type or a wiped value, not_unique,
+  /// out_of_range unless the value starts the block and holds whole elements. **Cost** no copy.
+  template <PlainElement E>
+  [[nodiscard]] Result<std::vector<E>> try_into_vector() noexcept;
+  /// The bytes as an array of `E` with a deleter that keeps the block; leaves the value empty. On
+  /// error the value is as before. **Errors** not_unique, out_of_range unless they are whole
+  /// elements, invalid_alignment, not_supported for immutable memory. **Cost** no copy.
+  template <PlainElement E>
+  [[nodiscard]] Result<OwnedArray<E>> try_into_owned() noexcept;
+
+ private:
+  friend class UnifiedBuffer;
+  static constexpr std::uint64_t no_block = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t shared_tail = ~std::uint64_t{0};
+
+  Bytes(AllocationController* controller, std::byte* data, std::size_t len,
+        std::uint64_t tail) noexcept
+      : data_(data), len_(len), controller_(controller), tail_(tail) {}
+
+  [[nodiscard]] std::uint64_t address() const noexcept {
+    return reinterpret_cast<std::uintptr_t>(data_);
+  }
+  [[nodiscard]] bool same_bytes(const Bytes& other) const noexcept;
+  [[nodiscard]] bool can_steal() const noexcept {
+    return is_shared() && !controller_->immutable() && controller_->unique();
+  }
+  [[nodiscard]] std::size_t reach() const noexcept;
+  [[nodiscard]] Error failed(ErrorCode code, const char* feature,
+                             std::uint64_t requested) const noexcept;
+
+  [[nodiscard]] static Result<Bytes> make(Home& home, std::size_t capacity, std::size_t alignment,
+                                          Init init, bool use_slack) noexcept;
+  [[nodiscard]] static Bytes empty_at(Home& home) noexcept;
+  [[nodiscard]] static Result<Bytes> adopt(Ref<Source>& source, std::span<std::byte> memory,
+                                           std::size_t alignment, ExternalAccess access,
+                                           AllocationProperty property, Home& home) noexcept;
+  [[nodiscard]] Result<Bytes> copy_of(std::size_t start, std::size_t size, std::size_t capacity,
+                                      std::size_t alignment) const noexcept;
+  [[nodiscard]] Bytes cut(std::size_t offset) noexcept;
+  [[nodiscard]] Result<std::span<std::byte>> write_shared(Writer writer) noexcept;
+  [[nodiscard]] Result<void> extend_slow(std::span<const std::byte> bytes) noexcept;
+  template <class Fill>
+  [[nodiscard]] Result<void> grow(std::size_t additional, Fill&& fill) noexcept;
+  [[nodiscard]] bool grow_where_it_is(std::size_t required, std::size_t target) noexcept;
+  void steal() noexcept;
+  void drop_block() noexcept;
+  void note_written() noexcept {
+    if (controller_ != nullptr) controller_->written_up_to(address() + len_);
+  }
+  /// The root, stolen and with the mark at `len()`. **Pre** sole owner of a mutable range.
+  [[nodiscard]] AllocationController* surrender() noexcept;
+  [[nodiscard]] Error check_vector(const char* source_id, std::size_t element) const noexcept;
+  [[nodiscard]] Error check_owned(std::size_t element, std::size_t alignment) const noexcept;
+
+  std::byte* data_ = nullptr;
+  std::size_t len_ = 0;
+  AllocationController* controller_ = nullptr;
+  std::uint64_t tail_ = no_block;  // see the drawing; no_block | home, where 0 is the host's
+};
+
+static_assert(sizeof(Bytes) == 32);
+static_assert(std::is_nothrow_move_constructible_v<Bytes> && !std::is_copy_constructible_v<Bytes>);
+
+template <PlainElement E>
+Result<Bytes> Bytes::from_vector(std::vector<E>&& elements, Home& home) noexcept {
+  if (elements.empty()) {
+    std::vector<E>().swap(elements);
+    return empty_at(home);
+  }
+  auto vector = AdoptedVector<E>::make(std::move(elements));
+  if (!vector) return Error::make(ErrorCode::out_of_memory, "from_vector", "vector");
+  std::vector<E>& kept = vector->elements();
+  Ref<Source> source = std::move(vector);
+  const std::span<std::byte> memory = std::as_writable_bytes(std::span(kept));
+  // What operator new promises, unless the address says less: the same for every run.
+  const std::size_t promised = alignof(E) > 16 ? alignof(E) : 16;
+  const std::size_t own = external_alignment(memory.data());
+  auto adopted = adopt(source, memory, own < promised ? own : promised, ExternalAccess::writable,
+                       AllocationProperty::native, home);
+  if (!adopted) elements = std::move(kept);
+  return adopted;
+}
+
+template <PlainElement E>
+Result<std::vector<E>> Bytes::try_into_vector() noexcept {
+  if (controller_ == nullptr) return std::vector<E>();
+  const Error refused = check_vector(AdoptedVector<E>::id, sizeof(E));
+  if (refused.code != ErrorCode::none) return refused;
+  auto& source = static_cast<AdoptedVector<E>&>(controller_->source());
+  std::vector<E> elements = std::move(source.elements());
+  elements.resize(len_ / sizeof(E));  // never longer, so nothing is allocated
+  *this = empty_at(home());
+  return elements;
+}
+
+template <PlainElement E>
+Result<OwnedArray<E>> Bytes::try_into_owned() noexcept {
+  if (controller_ == nullptr) return OwnedArray<E>();
+  const Error refused = check_owned(sizeof(E), alignof(E));
+  if (refused.code != ErrorCode::none) return refused;
+  E* const elements = reinterpret_cast<E*>(data_);
+  const std::size_t count = len_ / sizeof(E);
+  return OwnedArray<E>(elements, OwnedDeleter(surrender(), count));
+}
+
+}  // namespace assay
+
+/// Equal values hash equally. **Pre** resident.
+template <>
+struct std::hash<assay::Bytes> {
+  std::size_t operator()(const assay::Bytes& bytes) const noexcept {
+    return std::hash<std::string_view>()(
+        {reinterpret_cast<const char*>(bytes.data()), bytes.len()});
+  }
+};

@@ -1,0 +1,122 @@
+// Bytes: cutting and joining.
+#include <algorithm>
+
+#include "assay/buffer/bytes.hpp"
+
+namespace assay {
+
+void Bytes::truncate(std::size_t n) noexcept {
+  ASSAY_CONTRACT(n <= len_, "truncate beyond the length");
+  if (n == len_) return;
+  note_written();
+  if (n == 0 && is_shared()) {
+    *this = empty_at(home());
+    return;
+  }
+  len_ = n;
+}
+
+/// Divides the value where it is; cannot fail. **Pre** offset <= len(), a value with a block.
+Bytes Bytes::cut(std::size_t offset) noexcept {
+  note_written();
+  const std::size_t right_len = len_ - offset;
+  const std::uint64_t right_tail = is_shared() ? shared_tail : tail_ - offset;
+  const bool right_has_nothing = right_len == 0 && (is_shared() || right_tail == 0);
+  if (right_has_nothing) return empty_at(home());
+  if (offset == 0) {
+    Bytes right = std::move(*this);
+    *this = empty_at(right.home());
+    return right;
+  }
+  controller_->retain();
+  if (is_exclusive()) tail_ = offset;
+  len_ = offset;
+  return Bytes(controller_, data_ + offset, right_len, right_tail);
+}
+
+Result<Bytes> Bytes::split(std::size_t offset, SplitPolicy policy, std::size_t min_align) noexcept {
+  if (offset > len_) {
+    Error error = failed(ErrorCode::out_of_range, "split", offset);
+    error.limit = len_;
+    return error;
+  }
+  if (!is_alignment(min_align)) return failed(ErrorCode::invalid_alignment, "split", min_align);
+  if (controller_ == nullptr) return empty_at(home());
+  const bool becomes_owned = is_shared() && policy == SplitPolicy::owned;
+  const std::size_t alignment = std::max(min_align, controller_->fork_alignment());
+  if (becomes_owned && !can_steal()) {
+    ASSAY_TRY(Bytes fork, copy_of(0, len_, len_, alignment));
+    ASSAY_TRY(Bytes right, fork.split(offset, policy, min_align));
+    *this = std::move(fork);
+    return right;
+  }
+
+  const auto misaligned = [&](std::size_t start, std::size_t size) {
+    return size != 0 && controller_->alignment_at(address() + start) < min_align;
+  };
+  const bool copy_left = misaligned(0, offset);
+  const bool copy_right = misaligned(offset, len_ - offset);
+  const bool stays_shared = is_shared() && !becomes_owned;
+  const auto copied = [&](bool wanted, std::size_t start, std::size_t size) -> Result<Bytes> {
+    if (!wanted) return Bytes();
+    ASSAY_TRY(Bytes copy, copy_of(start, size, size, alignment));
+    if (stays_shared) copy.tail_ = shared_tail;
+    return copy;
+  };
+  ASSAY_TRY(Bytes left, copied(copy_left, 0, offset));
+  ASSAY_TRY(Bytes right, copied(copy_right, offset, len_ - offset));
+
+  // Nothing can fail any more.
+  if (becomes_owned) steal();
+  if (copy_right) {
+    if (copy_left) {
+      *this = std::move(left);
+    } else {
+      truncate(offset);  // the part left in place keeps all the room
+    }
+    return right;
+  }
+  right = cut(offset);
+  if (copy_left) *this = std::move(left);
+  return right;
+}
+
+Result<void> Bytes::join(Bytes&& right) noexcept {
+  ASSAY_CONTRACT(this != &right, "join of a value with itself");
+  const bool one_root = controller_ != nullptr && right.controller_ != nullptr &&
+                        &controller_->root() == &right.controller_->root();
+  const bool spare_follows = one_root && right.len_ == 0 && is_exclusive() &&
+                             right.is_exclusive() && data_ + tail_ == right.data_;
+  if (spare_follows) {
+    tail_ += right.tail_;
+    right = Bytes();
+    return {};
+  }
+  if (right.len_ == 0) {
+    right = Bytes();
+    return {};
+  }
+  if (len_ == 0) {
+    *this = std::move(right);
+    return {};
+  }
+  if (!one_root || data_ + len_ != right.data_) {
+    return failed(ErrorCode::not_adjacent, "join", right.len_);
+  }
+  if (is_shared() && controller_ == right.controller_) {
+    len_ += right.len_;
+    right = Bytes();
+    return {};
+  }
+  const bool left_sole = is_exclusive() || can_steal();
+  const bool right_sole = right.is_exclusive() || right.can_steal();
+  if (!left_sole || !right_sole) return failed(ErrorCode::not_unique, "join", right.len_);
+  if (is_shared()) steal();
+  if (right.is_shared()) right.steal();
+  tail_ = len_ + right.tail_;
+  len_ += right.len_;
+  right = Bytes();
+  return {};
+}
+
+}  // namespace assay

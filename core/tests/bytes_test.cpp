@@ -1,0 +1,701 @@
+#include "assay/buffer/bytes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <unordered_set>
+
+#include "assay/buffer/format.hpp"
+#include "checking_backing.hpp"
+
+namespace assay {
+namespace {
+
+using test::CheckingBacking;
+using test::counting;
+
+Bytes made(std::size_t size, unsigned first = 1, Home& home = Home::host()) {
+  return Bytes::from_span(counting(size, first), home).value();
+}
+
+std::vector<std::byte> content(const Bytes& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Payload bytes copied on this thread since it was made.
+class CopyCount {
+ public:
+  [[nodiscard]] std::uint64_t so_far() const { return payload_bytes_copied() - start_; }
+
+ private:
+  std::uint64_t start_ = payload_bytes_copied();
+};
+
+/// A checking backing and a home on it; at the end everything has come back in order.
+class OnChecking : public testing::Test {
+ protected:
+  void TearDown() override {
+    EXPECT_EQ(backing_->usage().live_blocks, 0u);
+    EXPECT_TRUE(backing_->faults.empty()) << backing_->faults.front();
+  }
+  const Ref<CheckingBacking> backing_ = CheckingBacking::make();
+  const Ref<Home> home_ = Home::make(backing_).value();
+};
+using BytesTest = OnChecking;
+
+// --- making and reading
+
+TEST_F(BytesTest, FromSpanCopiesOnceAndReadsBack) {
+  const CopyCount copies;
+  const Bytes bytes = made(100, 1, *home_);
+  EXPECT_EQ(copies.so_far(), 100u);
+  EXPECT_EQ(content(bytes), counting(100));
+  EXPECT_EQ(bytes.len(), 100u);
+  EXPECT_TRUE(bytes.is_exclusive());
+  EXPECT_EQ(bytes.property(), AllocationProperty::native);
+  EXPECT_EQ(bytes.read(Reader::no_copy()).value().data(), bytes.data());
+  EXPECT_EQ(bytes[99], counting(100)[99]);
+}
+
+TEST_F(BytesTest, ZeroSizeNeverTouchesTheBacking) {
+  const auto empty = Bytes::from_span({}, *home_);
+  ASSERT_TRUE(empty.has_value());
+  EXPECT_TRUE(Bytes::with_capacity(0, *home_).has_value());
+  EXPECT_EQ(backing_->calls, 0u);
+  EXPECT_EQ(&empty.value().home(), home_.get());
+}
+
+TEST(Bytes, EqualityLooksAtBytesAlone) {
+  Bytes a = made(64);
+  Bytes b = made(64);
+  ASSERT_TRUE(b.shared().has_value());
+  EXPECT_EQ(a, b);
+  EXPECT_TRUE(a.equals(b).value());
+  EXPECT_EQ(std::hash<Bytes>()(a), b.hash().value());
+  a.write().value()[63] = std::byte{0};
+  EXPECT_FALSE(a == b);
+  EXPECT_FALSE(a == made(63));
+  EXPECT_EQ(Bytes(), Bytes());
+}
+
+TEST(Bytes, PrintsAtMostThreeBytes) {
+  const auto bytes = [](std::initializer_list<int> values) {
+    Bytes made;
+    for (const int value : values) {
+      const auto byte = static_cast<std::byte>(value);
+      EXPECT_TRUE(made.extend({&byte, 1}).has_value());
+    }
+    return fmt::format("{}", made);
+  };
+  EXPECT_EQ(bytes({1, 2, 3, 4}), R"(Bytes { data: [1, 2, 3, "..."], len: 4 })");
+  EXPECT_EQ(bytes({1, 2, 3}), "Bytes { data: [1, 2, 3], len: 3 }");
+  EXPECT_EQ(bytes({}), "Bytes { data: [], len: 0 }");
+}
+
+TEST(Bytes, CopyIntoTakesWhatItCanFillAndNoMore) {  // bytes:W-06
+  const Bytes bytes = made(5);
+  std::vector<std::byte> three(3);
+  ASSERT_TRUE(bytes.copy_into(three).has_value());
+  EXPECT_EQ(three, counting(3));
+  std::vector<std::byte> six(6);
+  const auto refused = bytes.copy_into(six);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::out_of_range);
+  EXPECT_EQ(refused.error().limit, 5u);
+  EXPECT_EQ(six, std::vector<std::byte>(6));
+}
+
+// fault:B-09, fault:B-10
+TEST(Bytes, DefaultMadeAndMovedFromAreOrdinaryEmptyValues) {
+  Bytes moved_from = made(8);
+  const Bytes taken = std::move(moved_from);
+  Bytes fresh;
+  for (Bytes* const empty : {&fresh, &moved_from}) {  // NOLINT(bugprone-use-after-move)
+    EXPECT_TRUE(empty->is_empty());
+    EXPECT_EQ(empty->capacity(), 0u);
+    EXPECT_TRUE(empty->view(0, 0).value().is_empty());
+    EXPECT_EQ(empty->view(0, 1).error().code, ErrorCode::out_of_range);
+    EXPECT_TRUE(empty->split(0).value().is_empty());
+    EXPECT_TRUE(empty->clone().value().is_empty());
+    EXPECT_TRUE(empty->shared().has_value());
+    EXPECT_TRUE(empty->write().value().empty());
+    EXPECT_TRUE(empty->join(Bytes()).has_value());
+    EXPECT_TRUE(empty->extend({}).has_value());
+    EXPECT_TRUE(empty->reserve(0).has_value());
+    EXPECT_TRUE(empty->resize(0).has_value());
+    EXPECT_TRUE(empty->compact().has_value());
+    EXPECT_TRUE(empty->copy_into({}).has_value());
+    empty->truncate(0);
+    EXPECT_EQ(empty->hash().value(), Bytes().hash().value());
+    EXPECT_EQ(*empty, Bytes());
+    EXPECT_EQ(empty->align(), 16u);
+    EXPECT_EQ(empty->retained_bytes(), 0u);
+    EXPECT_TRUE(empty->try_into_vector<int>().value().empty());
+    EXPECT_EQ(empty->try_into_owned<int>().value().get(), nullptr);
+    ASSERT_TRUE(empty->resize(16).has_value());
+    EXPECT_EQ(content(*empty), std::vector<std::byte>(16));
+    ASSERT_TRUE(empty->reserve(16).has_value());
+    Bytes other = made(3);
+    empty->swap(other);
+    EXPECT_EQ(empty->len(), 3u);
+    *empty = made(4);
+    EXPECT_EQ(content(*empty), counting(4));
+  }
+}
+
+// --- sharing and copy-on-write
+
+TEST_F(BytesTest, SharingIsExplicitAndCopiesNothing) {
+  Bytes bytes = made(4096, 1, *home_);
+  EXPECT_EQ(bytes.view(0, 1).error().code, ErrorCode::not_supported);
+  EXPECT_EQ(bytes.view(0, 0).error().code, ErrorCode::not_supported);
+  const CopyCount copies;
+  ASSERT_TRUE(bytes.shared().has_value());
+  const Bytes view = bytes.view(10, 20).value();
+  const Bytes clone = bytes.clone().value();
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_EQ(view.data(), bytes.data() + 10);
+  EXPECT_EQ(clone.data(), bytes.data());
+  EXPECT_EQ(bytes.capacity(), 4096u);
+  EXPECT_EQ(view.capacity(), 10u);
+}
+
+// fault:B-01
+TEST_F(BytesTest, AViewIsNeverTakenForTheSoleOwner) {
+  Bytes a = Bytes::zeroed(2, *home_).value();
+  ASSERT_TRUE(a.shared().has_value());
+  Bytes v = a.view(1, 2).value();
+  const std::byte* const before = v.data();
+  const CopyCount first;
+  v.write().value()[0] = std::byte{7};
+  EXPECT_EQ(first.so_far(), 1u);
+  EXPECT_NE(v.data(), before);
+  EXPECT_EQ(content(a), std::vector<std::byte>(2));
+
+  Bytes last = a.view(1, 2).value();
+  a = Bytes();
+  const CopyCount second;
+  const std::byte* const place = last.data();
+  last.write(Writer::no_copy()).value()[0] = std::byte{9};
+  EXPECT_EQ(second.so_far(), 0u);
+  EXPECT_EQ(last.data(), place);
+}
+
+TEST_F(BytesTest, SiblingViewsCountAsSharingEvenIfDisjoint) {  // fault:B-01
+  Bytes a = made(8, 1, *home_);
+  ASSERT_TRUE(a.shared().has_value());
+  Bytes left = a.view(0, 6).value().view(0, 4).value();
+  const Bytes right = a.view(4, 8).value();
+  a = Bytes();
+  EXPECT_EQ(left.write(Writer::no_copy()).error().code, ErrorCode::would_copy);
+  EXPECT_TRUE(left.is_shared());
+  left.write().value()[0] = std::byte{0};
+  EXPECT_EQ(right, made(8).split(4).value());
+}
+
+// fault:B-02
+TEST_F(BytesTest, AKeptViewIsExactlyItsBytesAtEveryOffset) {
+  for (const std::size_t start : {0u, 2u, 4u}) {
+    Bytes parent = made(8, 1, *home_);
+    ASSERT_TRUE(parent.shared().has_value());
+    Bytes view = parent.view(start, start + 4).value();
+    EXPECT_EQ(view.try_into_owned<unsigned char>().error().code, ErrorCode::not_unique);
+    EXPECT_EQ(view.len(), 4u);
+    parent = Bytes();
+    const auto owned = view.try_into_owned<unsigned char>().value();
+    ASSERT_EQ(owned.get_deleter().size(), 4u);
+    EXPECT_EQ(static_cast<std::byte>(owned[3]), counting(8)[start + 3]);
+    EXPECT_TRUE(view.is_empty());
+  }
+}
+
+TEST_F(BytesTest, AForkCopiesExactlyItsWindowAndLetsGoOfTheRest) {  // bytes:W-11
+  Bytes a = made(4096, 1, *home_);
+  ASSERT_TRUE(a.shared().has_value());
+  Bytes b = a.view(100, 300).value();
+  const CopyCount copies;
+  ASSERT_TRUE(b.write().has_value());
+  EXPECT_EQ(copies.so_far(), 200u);
+  EXPECT_TRUE(b.is_exclusive());
+  a = Bytes();
+  EXPECT_EQ(backing_->usage().live_blocks, 1u);
+  EXPECT_LT(b.retained_bytes(), 300u);
+}
+
+TEST_F(BytesTest, WritingTheLastHandleStealsWithoutACopy) {  // bytes:W-11
+  Bytes a = made(4096, 1, *home_);
+  ASSERT_TRUE(a.shared().has_value());
+  Bytes b = a.clone().value();
+  a = Bytes();
+  const CopyCount copies;
+  ASSERT_TRUE(b.write(Writer::no_copy()).has_value());
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_TRUE(b.is_exclusive());
+}
+
+TEST_F(BytesTest, SharingOneHalfLeavesTheOtherExclusive) {
+  Bytes left = made(64, 1, *home_);
+  Bytes right = left.split(32).value();
+  ASSERT_TRUE(right.shared().has_value());
+  Bytes clone = right.clone().value();
+  EXPECT_TRUE(left.is_exclusive());
+  EXPECT_EQ(clone.write(Writer::no_copy()).error().code, ErrorCode::would_copy);
+  right = Bytes();
+  const CopyCount copies;
+  ASSERT_TRUE(clone.write(Writer::no_copy()).has_value());  // sole owner of its range
+  clone.write().value()[0] = std::byte{0};
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_EQ(content(left), counting(32));
+}
+
+TEST_F(BytesTest, DeepClonesKeepHomeAndAlignment) {
+  const auto aligned = Home::make(backing_, {.alignment = 256}).value();
+  const Bytes a = made(100, 1, *aligned);
+  const CopyCount copies;
+  const Bytes b = a.clone().value();
+  EXPECT_EQ(copies.so_far(), 100u);
+  EXPECT_EQ(b.capacity(), 100u);
+  EXPECT_EQ(&b.home(), aligned.get());
+  EXPECT_EQ(b.align(), 256u);
+  EXPECT_NE(a.data(), b.data());
+}
+
+// --- cutting and joining
+
+// fault:B-04
+TEST(Bytes, OutOfRangeIsRefusedWithNothingChanged) {
+  Bytes shared = made(16);
+  ASSERT_TRUE(shared.shared().has_value());
+  Bytes exclusive = made(16);
+  Bytes empty;
+  for (Bytes* const bytes : {&shared, &exclusive, &empty}) {
+    const std::size_t len = bytes->len();
+    const std::vector<std::byte> before = content(*bytes);
+    for (const std::size_t past : {len + 1, SIZE_MAX}) {
+      EXPECT_EQ(bytes->split(past).error().code, ErrorCode::out_of_range);
+      EXPECT_EQ(bytes->view(past, past).error().code, ErrorCode::out_of_range);
+    }
+    EXPECT_EQ(bytes->view(SIZE_MAX, 2).error().code, ErrorCode::out_of_range);
+    EXPECT_EQ(bytes->view(len, len + 1).error().code, ErrorCode::out_of_range);
+    EXPECT_EQ(bytes->split(len, SplitPolicy::shared, 3).error().code, ErrorCode::invalid_alignment);
+    EXPECT_EQ(content(*bytes), before);
+  }
+  EXPECT_TRUE(shared.view(16, 16).value().is_empty());
+}
+
+// bytes:W-20
+TEST_F(BytesTest, SplittingCopiesNothingUnderEitherPolicy) {
+  for (const SplitPolicy policy : {SplitPolicy::shared, SplitPolicy::owned}) {
+    for (const std::size_t offset : {0u, 1u, 8u, 15u, 16u}) {
+      const CopyCount copies_before;
+      Bytes left = made(16, 1, *home_);
+      const auto calls = backing_->calls;
+      const CopyCount copies;
+      Bytes right = left.split(offset, policy).value();
+      EXPECT_EQ(copies.so_far(), 0u);
+      EXPECT_EQ(backing_->calls, calls);
+      EXPECT_EQ(left.len(), offset);
+      EXPECT_EQ(right.len(), 16 - offset);
+      EXPECT_FALSE(left.is_shared() || right.is_shared());
+      for (auto& byte : left.write(Writer::no_copy()).value()) byte = std::byte{0xaa};
+      const auto all = counting(16);
+      EXPECT_EQ(content(right), std::vector<std::byte>(
+                                    all.begin() + static_cast<std::ptrdiff_t>(offset), all.end()));
+    }
+  }
+}
+
+TEST_F(BytesTest, AnOwnedSplitOfASharedValueCopiesOnceOrNotAtAll) {
+  Bytes a = made(100, 1, *home_);
+  ASSERT_TRUE(a.shared().has_value());
+  Bytes b = a.clone().value();
+  const CopyCount copies;
+  Bytes right = b.split(60, SplitPolicy::owned).value();
+  EXPECT_EQ(copies.so_far(), 100u);
+  EXPECT_TRUE(b.is_exclusive() && right.is_exclusive());
+  EXPECT_EQ(b.data() + 60, right.data());
+  Bytes tail = a.split(60, SplitPolicy::owned).value();  // a is the last of its group by now
+  EXPECT_EQ(copies.so_far(), 100u);
+  EXPECT_TRUE(a.is_exclusive() && tail.is_exclusive());
+}
+
+TEST_F(BytesTest, ASharedSplitGivesWindowsOfOneGroup) {
+  Bytes left = made(100, 1, *home_);
+  ASSERT_TRUE(left.shared().has_value());
+  Bytes right = left.split(60, SplitPolicy::shared).value();
+  EXPECT_EQ(right.write(Writer::no_copy()).error().code, ErrorCode::would_copy);
+  const CopyCount copies;
+  ASSERT_TRUE(right.write().has_value());
+  EXPECT_EQ(copies.so_far(), 40u);
+  ASSERT_TRUE(left.write(Writer::no_copy()).has_value());  // alone now
+}
+
+TEST_F(BytesTest, MinAlignCopiesOnlyThePartThatNeedsIt) {
+  const auto home = Home::make(backing_, {.alignment = 64}).value();
+  Bytes left = made(128, 1, *home);
+  const CopyCount copies;
+  Bytes right = left.split(64, SplitPolicy::owned, 64).value();
+  EXPECT_EQ(copies.so_far(), 0u);
+  Bytes odd = right.split(24, SplitPolicy::owned, 16).value();
+  EXPECT_EQ(copies.so_far(), 40u);
+  EXPECT_EQ(right.capacity(), 64u) << "the part left in place keeps all the room";
+  EXPECT_GE(odd.align(), 16u);
+  EXPECT_EQ(content(odd), content(made(128).split(88).value()));
+
+  Bytes window = made(128, 1, *home);
+  ASSERT_TRUE(window.shared().has_value());
+  Bytes part = window.view(8, 128).value();
+  const CopyCount both;
+  const Bytes rest = part.split(10, SplitPolicy::shared, 16).value();
+  EXPECT_EQ(both.so_far(), 120u);
+  EXPECT_TRUE(part.is_shared() && rest.is_shared()) << "a copied part keeps its mode";
+}
+
+TEST_F(BytesTest, AlignIsTrueOfThePointer) {  // bytes:W-09
+  const auto home = Home::make(backing_, {.alignment = 4096}).value();
+  Bytes bytes = made(256, 1, *home);
+  EXPECT_EQ(bytes.align(), 4096u);
+  ASSERT_TRUE(bytes.shared().has_value());
+  for (std::size_t offset = 0; offset < 256; ++offset) {
+    const Bytes view = bytes.view(offset, 256).value();
+    ASSERT_TRUE(is_aligned(reinterpret_cast<std::uintptr_t>(view.data()), view.align()));
+    const std::size_t expected = offset == 0 ? 4096 : offset & (~offset + 1);
+    ASSERT_EQ(view.align(), expected);
+  }
+}
+
+// fault:B-03
+TEST_F(BytesTest, SplitAndJoinRestoreEverything) {
+  for (std::size_t offset = 0; offset <= 16; ++offset) {
+    Bytes bytes = Bytes::with_capacity(32, *home_).value();
+    ASSERT_TRUE(bytes.extend(counting(16)).has_value());
+    const std::byte* const address = bytes.data();
+    const auto calls = backing_->calls;
+    const CopyCount copies;
+    Bytes tail = bytes.split(offset).value();
+    ASSERT_TRUE(bytes.join(std::move(tail)).has_value());
+    EXPECT_EQ(content(bytes), counting(16));
+    EXPECT_EQ(bytes.capacity(), 32u) << offset;
+    EXPECT_EQ(bytes.data(), address);
+    EXPECT_EQ(copies.so_far(), 0u);
+    EXPECT_EQ(backing_->calls, calls);
+    EXPECT_TRUE(tail.is_empty());  // NOLINT(bugprone-use-after-move)
+  }
+}
+
+TEST_F(BytesTest, JoinRefusesStrangersAndTouchesNeither) {
+  Bytes a = made(8, 1, *home_);
+  Bytes b = made(8, 9, *home_);
+  EXPECT_EQ(a.join(std::move(b)).error().code, ErrorCode::not_adjacent);
+  EXPECT_EQ(content(b), counting(8, 9));  // NOLINT(bugprone-use-after-move)
+
+  Bytes c = a.split(4).value();
+  EXPECT_EQ(c.join(std::move(a)).error().code, ErrorCode::not_adjacent) << "wrong order";
+  ASSERT_TRUE(c.shared().has_value());
+  const Bytes other = c.clone().value();
+  EXPECT_EQ(a.join(std::move(c)).error().code, ErrorCode::not_unique);
+  EXPECT_EQ(a.len(), 4u);
+  EXPECT_EQ(c.len(), 4u);  // NOLINT(bugprone-use-after-move)
+}
+
+TEST_F(BytesTest, JoinOfWindowsStaysSharedAndOfStealableHalvesBecomesExclusive) {
+  Bytes a = made(8, 1, *home_);
+  ASSERT_TRUE(a.shared().has_value());
+  Bytes b = a.split(3).value();
+  ASSERT_TRUE(a.join(std::move(b)).has_value());
+  EXPECT_TRUE(a.is_shared());
+  EXPECT_EQ(content(a), counting(8));
+
+  Bytes left = made(8, 1, *home_);
+  Bytes right = left.split(5).value();
+  ASSERT_TRUE(left.shared().has_value());
+  ASSERT_TRUE(right.shared().has_value());
+  ASSERT_TRUE(left.join(std::move(right)).has_value());
+  EXPECT_TRUE(left.is_exclusive());
+  EXPECT_EQ(content(left), counting(8));
+  EXPECT_EQ(left.capacity(), 8u);
+}
+
+// --- growth
+
+TEST_F(BytesTest, ExtendAcceptsItsOwnBytesThroughEveryPath) {
+  Bytes bytes = made(100, 1, *home_);
+  auto expected = counting(100);
+  for (int round = 0; round < 6; ++round) {
+    if (round % 2 == 1) {
+      ASSERT_TRUE(bytes.shared().has_value());
+    }
+    const std::vector<std::byte> same = expected;
+    expected.insert(expected.end(), same.begin(), same.end());
+    ASSERT_TRUE(bytes.extend(bytes.span()).has_value());
+    ASSERT_EQ(content(bytes), expected);
+  }
+}
+
+TEST_F(BytesTest, NothingToAddDoesNothing) {  // bytes:W-07
+  Bytes a = made(8192, 1, *home_);
+  ASSERT_TRUE(a.shared().has_value());
+  Bytes b = a.clone().value();
+  const CopyCount copies;
+  EXPECT_TRUE(b.extend({}).has_value());
+  EXPECT_TRUE(b.reserve(0).has_value());
+  EXPECT_TRUE(b.resize(8192).has_value());
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_EQ(a.data(), b.data());
+}
+
+TEST_F(BytesTest, AppendsAreAmortisedAndDeterministic) {
+  std::vector<std::size_t> capacities[2];
+  for (auto& seen : capacities) {
+    Bytes bytes = Bytes::with_capacity(1, *home_).value();
+    for (const std::byte byte : counting(5000)) {
+      ASSERT_TRUE(bytes.extend({&byte, 1}).has_value());
+      if (seen.empty() || seen.back() != bytes.capacity()) seen.push_back(bytes.capacity());
+    }
+    EXPECT_EQ(content(bytes), counting(5000));
+    EXPECT_LT(seen.size(), 12u);
+  }
+  EXPECT_EQ(capacities[0], capacities[1]);
+}
+
+// fault:B-06, fault:B-11
+TEST_F(BytesTest, HugeSizesAreRefusedBeforeTheBackingIsAsked) {
+  Bytes whole = made(64, 1, *home_);
+  Bytes rest = whole.split(6).value();
+  Bytes odd = made(64, 1, *home_).split(1).value();
+  for (Bytes* const bytes : {&rest, &odd}) {
+    const auto before = content(*bytes);
+    const std::size_t capacity = bytes->capacity();
+    const auto calls = backing_->calls;
+    volatile std::size_t claimed = SIZE_MAX / 2 + 1;  // as if it came from a file's header
+    const std::span<const std::byte> huge(before.data(), claimed);
+    for (const std::size_t n : {SIZE_MAX, SIZE_MAX - 6, SIZE_MAX / 2 + 1, size_max - 63}) {
+      EXPECT_EQ(bytes->reserve(n).error().code, ErrorCode::too_large);
+      EXPECT_EQ(bytes->resize(n | (SIZE_MAX / 2)).error().code, ErrorCode::too_large);
+    }
+    EXPECT_EQ(bytes->extend(huge).error().code, ErrorCode::too_large);
+    EXPECT_EQ(backing_->calls, calls);
+    EXPECT_EQ(content(*bytes), before);
+    EXPECT_EQ(bytes->capacity(), capacity);
+  }
+}
+
+// fault:B-05. A split that takes everything takes the block along, so one block is made a round;
+// what must not happen is that blocks grow or pile up.
+TEST_F(BytesTest, WriteSplitDropReserveDoesNotGrow) {
+  Bytes bytes;
+  bytes = Bytes::with_capacity(0, *home_).value();
+  const auto kib = counting(1024);
+  for (int round = 0; round < 10'000; ++round) {
+    ASSERT_TRUE(bytes.extend(kib).has_value());
+    Bytes rest = bytes.split(bytes.len()).value();
+    bytes = std::move(rest);
+    ASSERT_TRUE(bytes.reserve(1024).has_value());
+    ASSERT_LE(bytes.capacity(), 2048u);
+    ASSERT_LE(backing_->usage().live_blocks, 1u);
+  }
+  EXPECT_LE(backing_->allocations, 10'001u);
+  backing_->freed.clear();
+}
+
+TEST_F(BytesTest, AnEmptyRestartUsesItsWholeBlockAgain) {  // fault:B-05
+  Bytes bytes = Bytes::with_capacity(4096, *home_).value();
+  const auto chunk = counting(1000);
+  for (int round = 0; round < 1000; ++round) {
+    ASSERT_TRUE(bytes.reserve(1000).has_value());
+    ASSERT_TRUE(bytes.extend(chunk).has_value());
+    Bytes rest = bytes.split(bytes.len()).value();
+    bytes = std::move(rest);
+    ASSERT_TRUE(bytes.has_block());
+  }
+  EXPECT_EQ(backing_->allocations, 1u);
+}
+
+TEST_F(BytesTest, RoomOfADeadSiblingIsTaken) {
+  Bytes left = made(64, 1, *home_);
+  Bytes right = left.split(32).value();
+  EXPECT_EQ(left.capacity(), 32u);
+  right = Bytes();
+  EXPECT_EQ(left.capacity(), 32u) << "capacity never looks at siblings";
+  const CopyCount copies;
+  ASSERT_TRUE(left.reserve(32).has_value());
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_EQ(left.capacity(), 64u);
+}
+
+TEST_F(BytesTest, ResizeZeroesWhatItExposes) {
+  Bytes bytes = made(100, 1, *home_);
+  bytes.truncate(10);
+  EXPECT_EQ(bytes.capacity(), 100u);
+  ASSERT_TRUE(bytes.resize(100).has_value());
+  auto expected = counting(100);
+  std::fill(expected.begin() + 10, expected.end(), std::byte{0});
+  EXPECT_EQ(content(bytes), expected);
+  ASSERT_TRUE(bytes.resize(1000).has_value());
+  expected.resize(1000);
+  EXPECT_EQ(content(bytes), expected);
+}
+
+TEST_F(BytesTest, GrowthFallsBackToWhatIsNeeded) {  // fault:B-22 of handles
+  Bytes bytes = made(100, 1, *home_);
+  backing_->fail_nth(1);  // the doubled size
+  ASSERT_TRUE(bytes.extend(counting(1)).has_value());
+  EXPECT_FALSE(backing_->failure_pending());
+  EXPECT_LT(bytes.capacity(), 200u);
+}
+
+TEST_F(BytesTest, GrowthStaysOnItsBacking) {  // bytes:W-21
+  Bytes bytes = made(10, 1, *home_);
+  ASSERT_TRUE(bytes.shared().has_value());
+  const Bytes keep = bytes.clone().value();
+  ASSERT_TRUE(bytes.extend(counting(1000)).has_value());
+  EXPECT_EQ(&bytes.home(), home_.get());
+  EXPECT_EQ(backing_->usage().live_blocks, 2u);
+}
+
+// fault:B-07
+TEST_F(BytesTest, SmallViewsTellWhatTheyRetainUntilCompacted) {
+  std::vector<Bytes> views;
+  for (int i = 0; i < 10; ++i) {
+    Bytes parent = Bytes::zeroed(1 << 20, *home_).value();
+    ASSERT_TRUE(parent.shared().has_value());
+    views.push_back(parent.view(4096, 4100).value());
+  }
+  std::size_t retained = 0;
+  for (const Bytes& view : views) retained += view.retained_bytes();
+  EXPECT_EQ(retained, 10u << 20);
+  EXPECT_EQ(backing_->usage().live_bytes, 10u << 20);
+  for (Bytes& view : views) {
+    ASSERT_TRUE(view.compact().has_value());
+    EXPECT_EQ(view.retained_bytes(), 16u);
+    EXPECT_TRUE(view.is_shared()) << "compacting does not change who may share";
+  }
+  EXPECT_EQ(backing_->usage().live_bytes, 160u);
+}
+
+// --- giving away
+
+TEST(Bytes, VectorsGoInAndComeBackWithoutACopy) {  // bytes:W-08, bytes:W-18
+  std::vector<std::uint32_t> numbers(100, 7);
+  numbers.reserve(500);
+  const auto* const data = numbers.data();
+  const CopyCount copies;
+  Bytes bytes = Bytes::from_vector(std::move(numbers)).value();
+  EXPECT_EQ(bytes.len(), 400u);
+  EXPECT_TRUE(bytes.is_exclusive());
+  EXPECT_EQ(bytes.try_into_vector<float>().error().code, ErrorCode::not_supported);
+  ASSERT_TRUE(bytes.shared().has_value());
+  Bytes clone = bytes.clone().value();
+  EXPECT_EQ(bytes.try_into_vector<std::uint32_t>().error().code, ErrorCode::not_unique);
+  clone = Bytes();
+  Bytes tail = bytes.split(40, SplitPolicy::owned).value();
+  EXPECT_EQ(bytes.try_into_vector<std::uint32_t>().error().code, ErrorCode::not_unique);
+  ASSERT_TRUE(bytes.join(std::move(tail)).has_value());
+  bytes.truncate(398);
+  EXPECT_EQ(bytes.try_into_vector<std::uint32_t>().error().code, ErrorCode::out_of_range);
+  bytes.truncate(396);
+  const auto back = bytes.try_into_vector<std::uint32_t>().value();
+  EXPECT_EQ(back, std::vector<std::uint32_t>(99, 7));
+  EXPECT_EQ(back.data(), data);
+  EXPECT_GE(back.capacity(), 500u);
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_TRUE(bytes.is_empty());
+}
+
+TEST_F(BytesTest, AdoptedVectorsGrowOntoTheirHome) {
+  Bytes bytes = Bytes::from_vector(std::vector<std::uint8_t>(10, 1), *home_).value();
+  EXPECT_EQ(backing_->calls, 0u);
+  ASSERT_TRUE(bytes.extend(counting(1)).has_value());
+  EXPECT_EQ(backing_->usage().live_blocks, 1u);
+  EXPECT_EQ(bytes.len(), 11u);
+}
+
+TEST_F(BytesTest, AWipedVectorDoesNotLeaveThePolicy) {
+  const auto wiping = Home::make(backing_, {.wipe = Wipe::on_release}).value();
+  Bytes bytes = Bytes::from_vector(std::vector<int>(10, 1), *wiping).value();
+  EXPECT_EQ(bytes.try_into_vector<int>().error().code, ErrorCode::not_supported);
+  EXPECT_EQ(bytes.len(), 40u);
+}
+
+// fault:B-08
+TEST_F(BytesTest, ErasedElementsKeepTheirLayout) {
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  struct alignas(4096) Page {
+    std::byte bytes[4096];
+  };
+  Bytes lines = Bytes::from_vector(std::vector<Line>(3), *home_).value();
+  Bytes pages = Bytes::from_vector(std::vector<Page>(2), *home_).value();
+  Bytes words = Bytes::from_vector(std::vector<std::uint64_t>(5), *home_).value();
+  EXPECT_EQ(lines.align(), 64u);
+  EXPECT_EQ(pages.align(), 4096u);
+  EXPECT_EQ(words.align(), 16u);
+  const Bytes copy = pages.clone().value();
+  EXPECT_EQ(copy.align(), 16u);
+  pages.truncate(5);
+  std::thread([taken = std::move(lines), other = std::move(words)] {}).join();
+}
+
+TEST_F(BytesTest, OwnedArraysKeepTheirBlockAndLeaveSiblingsAlone) {  // bytes:W-19
+  Bytes left = made(64, 1, *home_);
+  Bytes right = left.split(32).value();
+  const Bytes odd = right.split(31, SplitPolicy::owned).value();
+  EXPECT_EQ(right.try_into_owned<std::uint32_t>().error().code, ErrorCode::out_of_range);
+  right.truncate(28);
+  {
+    auto array = right.try_into_owned<std::uint32_t>().value();
+    EXPECT_EQ(array.get_deleter().size(), 7u);
+    array[0] = 0;
+    left = Bytes();
+    EXPECT_EQ(backing_->usage().live_blocks, 1u);
+    EXPECT_EQ(odd[0], counting(64)[63]);
+  }
+  Bytes shifted = made(64, 1, *home_).split(1).value();
+  shifted.truncate(60);
+  EXPECT_EQ(shifted.try_into_owned<std::uint32_t>().error().code, ErrorCode::invalid_alignment);
+  EXPECT_EQ(shifted.len(), 60u);
+}
+
+// --- threads
+
+TEST(Bytes, HandlesOfOneBlockMayLiveOnDifferentThreads) {
+  for (int round = 0; round < 20; ++round) {
+    Bytes origin = made(256);
+    ASSERT_TRUE(origin.shared().has_value());
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (unsigned t = 0; t < 4; ++t) {
+      threads.emplace_back([mine = origin.clone().value(), t, &wrong]() mutable {
+        for (int i = 0; i < 100; ++i) {
+          const Bytes copy = mine.clone().value();
+          const Bytes view = copy.view(t, 256).value();
+          if (view[0] != counting(256)[t]) ++wrong;
+        }
+        for (auto& byte : mine.write().value()) byte = static_cast<std::byte>(t);
+        Bytes half = mine.split(128).value();
+        if (!half.shared()) ++wrong;
+        if (mine[0] != static_cast<std::byte>(t) || half[127] != static_cast<std::byte>(t)) ++wrong;
+      });
+    }
+    origin = Bytes();
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(wrong.load(), 0);
+  }
+}
+
+TEST(Bytes, HalvesOfOneBlockAreWrittenSideBySide) {
+  Bytes left = made(4096);
+  Bytes right = left.split(2048, SplitPolicy::owned).value();
+  std::thread other([mine = std::move(right)]() mutable {
+    for (auto& byte : mine.write().value()) byte = std::byte{2};
+  });
+  for (auto& byte : left.write().value()) byte = std::byte{1};
+  other.join();
+  ASSERT_TRUE(left.reserve(2048).has_value());
+  EXPECT_EQ(left[2047], std::byte{1});
+}
+
+}  // namespace
+}  // namespace assay
