@@ -78,6 +78,7 @@ void describe(void* self, SharedCase& shared) noexcept {
   auto& served = *static_cast<Served*>(self);
   ChildFacts& facts = shared.facts;
   facts.proven = 1;
+  facts.instrumented = built_with_sanitizers() ? 1 : 0;
   facts.sized_free = 1;
   std::strncpy(facts.sized_by, "every free carries its request", sizeof facts.sized_by - 1);
   if (const auto made = make(served, 0); !made) {
@@ -126,6 +127,14 @@ void close(void* self, SharedCase& shared) noexcept {
 }
 
 }  // namespace
+
+bool built_with_sanitizers() noexcept {
+#ifdef ASSAY_SANITIZED
+  return true;
+#else
+  return false;
+#endif
+}
 
 int serve_subject(const Subject& subject, int shared_fd, int control_fd) {
   Served served;

@@ -45,10 +45,6 @@ struct CaseRun {
 /// **Threads** one at a time. Destroying it ends the child.
 class ChildServer {
  public:
-  struct Pace {
-    std::chrono::milliseconds stall{2000};  ///< a step without progress for so long is a hang
-  };
-
   /// Starts the child and waits for its facts: this program with `--serve` for a subject that is
   /// made in process, assay-preload-child for malloc and what replaces it. **Errors** io.
   static Result<std::unique_ptr<ChildServer>> start(const Subject& subject,
@@ -62,7 +58,8 @@ class ChildServer {
   [[nodiscard]] bool ready() const noexcept { return shared_->facts.ready == 1; }
   [[nodiscard]] std::string last_words() const;
 
-  /// Runs one case in a fresh fork. **Pre** at most command_limit commands. **Cost** one fork.
+  /// Runs one case in a fresh fork. A step without progress for `stall` is a hang, and the case is
+  /// killed. **Pre** at most command_limit commands. **Cost** one fork (0.2–0.4 ms).
   CaseRun run(const Case& which, std::chrono::milliseconds stall);
 
  private:
@@ -83,6 +80,9 @@ class ChildServer {
 
 /// True if the subject runs in assay-preload-child instead of this program.
 [[nodiscard]] bool runs_in_preload_child(const Subject& subject) noexcept;
+
+/// True if this program is built with sanitizers: foreign libraries are then left out.
+[[nodiscard]] bool built_with_sanitizers() noexcept;
 
 /// In a child started with `--serve`: serves the subject until the parent closes the socket.
 /// Returns the program's exit status.

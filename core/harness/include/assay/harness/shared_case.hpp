@@ -38,6 +38,7 @@ struct ChildFacts {
   std::uint32_t proven = 0;        ///< process subjects: malloc comes from the library asked for
   std::uint32_t sized_free = 0;    ///< deallocate_sized is there
   std::uint32_t takes_upstream = 0;  ///< its first block came from the checking backing
+  std::uint32_t instrumented = 0;    ///< the child is built with sanitizers
   std::uint32_t make_error = 0;      ///< the subject cannot be made here: an ErrorCode
   char provider[256] = {};         ///< path of the library that serves malloc
   char sized_by[64] = {};          ///< function that frees with a size, or why there is none
