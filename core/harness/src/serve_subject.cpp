@@ -1,0 +1,146 @@
+// The in-process child: a subject's Backing behind the operations table, over a checking backing.
+#include <cstring>
+
+#include "../child/executor.hpp"
+#include "assay/backing/heap.hpp"
+#include "assay/harness/checked_backing.hpp"
+#include "assay/harness/child_server.hpp"
+
+namespace assay::harness {
+namespace {
+
+struct Served {
+  const Subject* subject = nullptr;
+  Ref<CheckedBacking> checked;
+  Ref<Backing> backing;
+};
+
+Block block_of(const assay_block& block) noexcept {
+  return {block.address, static_cast<std::size_t>(block.capacity)};
+}
+
+Request request_of(const assay_request& request) noexcept {
+  return {.size = request.size,
+          .reserve = request.reserve,
+          .alignment = request.alignment,
+          .init = request.init == 0 ? Init::undefined : Init::zero};
+}
+
+std::uint32_t code_of(const Error& error) noexcept {
+  return static_cast<std::uint32_t>(error.code);
+}
+
+Backing& backing_of(void* self) noexcept {
+  return *static_cast<Served*>(self)->backing;
+}
+
+std::uint32_t allocate(void* self, const assay_request* request, assay_block* block) noexcept {
+  const auto made = backing_of(self).allocate(request_of(*request));
+  if (!made) return code_of(made.error());
+  *block = {made.value().address, made.value().capacity};
+  return 0;
+}
+
+std::uint32_t deallocate(void* self, const assay_block* block,
+                         const assay_request* request) noexcept {
+  const Freed freed = backing_of(self).deallocate(block_of(*block), request_of(*request));
+  return freed == Freed::failed ? static_cast<std::uint32_t>(ErrorCode::io) : 0;
+}
+
+std::uint32_t resize(void* self, const assay_block* block, const assay_request* from,
+                     const assay_request* to, std::uint32_t may_move,
+                     assay_block* resized) noexcept {
+  const auto made =
+      backing_of(self).resize(block_of(*block), request_of(*from), request_of(*to),
+                              may_move == 0 ? MayMove::no : MayMove::yes);
+  if (!made) return code_of(made.error());
+  *resized = {made.value().address, made.value().capacity};
+  return 0;
+}
+
+void usage(void* self, assay_usage* into) noexcept {
+  const Usage now = backing_of(self).usage();
+  *into = {now.live_blocks, now.live_bytes, now.reserved_bytes};
+}
+
+void destroy(void* self) noexcept {
+  static_cast<Served*>(self)->backing = Ref<Backing>();
+}
+
+/// Makes the subject over a fresh checking backing.
+Result<void> make(Served& served, std::uint64_t limit_bytes) {
+  ASSAY_TRY(served.checked, CheckedBacking::make(Ref<Backing>(Heap::make()), limit_bytes));
+  ASSAY_TRY(served.backing, served.subject->make({.upstream = Ref<Backing>(served.checked)}));
+  return {};
+}
+
+void describe(void* self, SharedCase& shared) noexcept {
+  auto& served = *static_cast<Served*>(self);
+  ChildFacts& facts = shared.facts;
+  facts.proven = 1;
+  facts.instrumented = built_with_sanitizers() ? 1 : 0;
+  facts.sized_free = 1;
+  std::strncpy(facts.sized_by, "every free carries its request", sizeof facts.sized_by - 1);
+  if (const auto made = make(served, 0); !made) {
+    facts.make_error = code_of(made.error());
+    return;
+  }
+  facts.capabilities = served.backing->info().capabilities.bits();
+  // Asked by experiment: an adaptor may have the capability and an upstream of its own choice.
+  const Request probe{.size = 64};
+  if (const auto block = served.backing->allocate(probe)) {
+    facts.takes_upstream = served.checked->counts().allocations > 0 ? 1 : 0;
+    served.backing->deallocate(block.value(), probe);
+  }
+  served.backing = Ref<Backing>();
+  served.checked = Ref<CheckedBacking>();
+}
+
+std::uint32_t open(void* self, SharedCase& shared, assay_ops& ops) noexcept {
+  auto& served = *static_cast<Served*>(self);
+  if (const auto made = make(served, shared.settings.upstream_limit); !made) {
+    return code_of(made.error());
+  }
+  served.checked->set_step_source(&shared.step);
+  ops.self = self;
+  ops.allocate = allocate;
+  ops.deallocate = deallocate;
+  ops.deallocate_sized = deallocate;
+  ops.resize = resize;
+  ops.usage = usage;
+  ops.destroy = destroy;
+  return 0;
+}
+
+void close(void* self, SharedCase& shared) noexcept {
+  const CheckedBacking& checked = *static_cast<Served*>(self)->checked;
+  Figures& figures = shared.figures;
+  figures.has_upstream = shared.facts.takes_upstream;
+  figures.upstream_live_blocks = checked.counts().live_blocks;
+  figures.upstream_live_bytes = checked.counts().live_bytes;
+  figures.upstream_refusals = checked.counts().refusals;
+  figures.finding_count = 0;
+  for (; figures.finding_count < finding_limit && figures.finding_count < checked.counts().findings;
+       ++figures.finding_count) {
+    shared.findings[figures.finding_count] = checked.finding(figures.finding_count);
+  }
+}
+
+}  // namespace
+
+bool built_with_sanitizers() noexcept {
+#ifdef ASSAY_SANITIZED
+  return true;
+#else
+  return false;
+#endif
+}
+
+int serve_subject(const Subject& subject, int shared_fd, int control_fd) {
+  Served served;
+  served.subject = &subject;
+  const Provider provider{&served, describe, open, close};
+  return serve_cases(provider, shared_fd, control_fd);
+}
+
+}  // namespace assay::harness

@@ -1,0 +1,236 @@
+// assay-verify: is this allocator correct?
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "assay/harness/trace.hpp"
+#include "engine/campaign.hpp"
+#include "engine/cell.hpp"
+#include "engine/scorecard.hpp"
+
+namespace assay::properties {
+namespace {
+
+using harness::Origin;
+using harness::Subject;
+
+constexpr int exit_good = 0;
+constexpr int exit_bad = 1;
+constexpr int exit_usage = 2;
+constexpr int exit_internal = 70;
+constexpr int exit_nothing = 77;
+
+constexpr const char* footer =
+    "Exit codes: 0 every property held; 1 a subject failed, crashed or hung, or a mutant survived; "
+    "2 usage or\nunreadable input; 70 internal error; 77 nothing could run.\n"
+    "Example: assay-verify --subject heap --property no_overlap --cases 1000 --seed 7";
+
+struct Options {
+  std::vector<std::string> subjects;
+  std::vector<std::string> properties;
+  std::vector<std::string> serve;
+  std::uint32_t cases = 100;
+  std::uint64_t seed = 1;
+  double budget_s = 60;
+  std::string out;
+  std::string traces = "traces";
+  std::string reproduce;
+  bool mutants = false;
+  bool with_mutants = false;
+  bool demos = false;
+  bool list = false;
+  bool json = false;
+  bool verbose = false;
+};
+
+int usage_error(const std::string& message) {
+  fmt::print(stderr, "assay-verify: {}\n", message);
+  return exit_usage;
+}
+
+void list_everything() {
+  fmt::print("subjects\n");
+  for (const Subject* subject : harness::subjects()) {
+    fmt::print("  {:<28} {:<8} {}\n", subject->id, name_of(subject->origin), subject->summary);
+  }
+  fmt::print("properties\n");
+  for (const Property* property : properties()) {
+    fmt::print("  {:<28} {}\n", property->id, property->goal);
+  }
+}
+
+bool shipped(const Subject& subject) {
+  return subject.origin == Origin::assay || subject.origin == Origin::system ||
+         subject.origin == Origin::foreign;
+}
+
+std::optional<std::string> choose(const Options& options, CampaignPlan& plan) {
+  for (const std::string& id : options.subjects) {
+    const Subject* const subject = harness::find_subject(id);
+    if (subject == nullptr) {
+      return fmt::format("--subject: no subject '{}'; --list names them all", id);
+    }
+    plan.subjects.push_back(subject);
+  }
+  for (const std::string& id : options.properties) {
+    const Property* const property = find_property(id);
+    if (property == nullptr) {
+      return fmt::format("--property: no property '{}'; --list names them all", id);
+    }
+    plan.properties.push_back(property);
+  }
+  if (options.properties.empty()) plan.properties.assign(properties().begin(), properties().end());
+  const bool chosen = !options.subjects.empty();
+  for (const Subject* subject : harness::subjects()) {
+    if (!chosen && !options.mutants && shipped(*subject)) plan.subjects.push_back(subject);
+    if (options.demos && subject->origin == Origin::demo) plan.subjects.push_back(subject);
+    if ((options.mutants || options.with_mutants) && subject->origin == Origin::mutant) {
+      plan.mutants.push_back(subject);
+    }
+  }
+  return std::nullopt;
+}
+
+int exit_code_of(const harness::VerifyResult& result) {
+  bool ran = false;
+  bool bad = false;
+  for (const auto& cell : result.cells) {
+    bad = bad || harness::is_bad(cell.outcome);
+    ran = ran || harness::is_bad(cell.outcome) || cell.outcome == harness::CellOutcome::pass;
+  }
+  for (const auto& mutant : result.mutants) {
+    ran = true;
+    bad = bad || !mutant.killed;
+  }
+  if (bad) return exit_bad;
+  return ran ? exit_good : exit_nothing;
+}
+
+int verify(const Options& options) {
+  CampaignPlan plan;
+  plan.seed = options.seed;
+  plan.cases = options.cases;
+  plan.budget = std::chrono::milliseconds(static_cast<std::int64_t>(options.budget_s * 1000));
+  plan.trace_folder = options.traces;
+  if (const auto problem = choose(options, plan)) return usage_error(*problem);
+  const bool verbose = options.verbose;
+  plan.on_cell = [verbose](const harness::VerifyCell& cell) {
+    if (verbose || harness::is_bad(cell.outcome)) {
+      fmt::print(stderr, "{}\n", progress_line(cell));
+    }
+  };
+  const harness::VerifyResult result = run_campaign(plan);
+  const std::string json = to_json(result).dump(2) + "\n";
+  if (!options.out.empty()) {
+    const auto written = harness::write_atomically(options.out, json);
+    if (!written) return usage_error("--out: " + written.error().describe());
+  }
+  fmt::print("{}", options.json ? json : scorecard(result));
+  return exit_code_of(result);
+}
+
+int reproduce(const Options& options) {
+  const auto loaded = harness::load_trace(options.reproduce);
+  if (!loaded) return usage_error(loaded.error().describe());
+  auto kept = from_trace(loaded->trace);
+  if (!kept) return usage_error(fmt::format("{}: {}", options.reproduce, kept.error()));
+  if (options.subjects.size() == 1) kept->subject = options.subjects.front();
+  const Subject* const subject = harness::find_subject(kept->subject);
+  const Property* const property = find_property(kept->property);
+  if (subject == nullptr) return usage_error(fmt::format("no subject '{}'", kept->subject));
+  if (property == nullptr) return usage_error(fmt::format("no property '{}'", kept->property));
+  const auto again = rerun(*subject, *property, kept->which, std::chrono::seconds(2));
+  if (!again) {
+    fmt::print(stderr, "assay-verify: {}\n", describe(again.error()));
+    return exit_nothing;
+  }
+  const auto& [judgement, run] = again.value();
+  for (const std::string& line : command_lines(kept->which, run.outcomes)) {
+    fmt::print("  {}\n", line);
+  }
+  if (!harness::is_bad(judgement.outcome)) {
+    fmt::print("did not reproduce: {} keeps {} in these steps\n", subject->id, property->id);
+    return exit_good;
+  }
+  fmt::print("{} {} {}: {}\n", name_of(judgement.outcome), subject->id, property->id,
+             judgement.detail);
+  return exit_bad;
+}
+
+int serve(const std::vector<std::string>& arguments) {
+  const Subject* const subject = harness::find_subject(arguments[0]);
+  if (subject == nullptr) return usage_error(fmt::format("--serve: no subject '{}'", arguments[0]));
+  return harness::serve_subject(*subject, std::atoi(arguments[1].c_str()),
+                                std::atoi(arguments[2].c_str()));
+}
+
+void declare(CLI::App& app, Options& options) {
+  app.footer(footer);
+  app.add_option("--subject", options.subjects, "only this subject (again for more)")
+      ->type_name("ID");
+  app.add_option("--property", options.properties, "only this property (again for more)")
+      ->type_name("ID");
+  app.add_option("--cases", options.cases, "cases of each cell")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 1'000'000u));
+  app.add_option("--seed", options.seed, "seed of all cases")->capture_default_str();
+  app.add_option("--time-budget", options.budget_s,
+                 "seconds for everything; cells run fewer cases when it gets short")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 86'400.0));
+  app.add_option("--out", options.out, "write the scorecard as JSON (assay.verify/1)")
+      ->type_name("FILE");
+  app.add_option("--traces", options.traces, "folder for the traces of failures")
+      ->capture_default_str()
+      ->type_name("DIR");
+  app.add_option("--reproduce", options.reproduce,
+                 "run the failure of this trace again; with --subject, on another subject")
+      ->type_name("TRACE");
+  app.add_flag("--mutants", options.mutants,
+               "check that each broken allocator is caught, instead of the shipped subjects");
+  app.add_flag("--with-mutants", options.with_mutants, "the same, besides the chosen subjects");
+  app.add_flag("--demos", options.demos, "also the subjects that crash and hang on purpose");
+  app.add_flag("--list", options.list, "print all subjects and properties");
+  app.add_flag("--json", options.json, "print the JSON instead of the table");
+  app.add_flag("-v,--verbose", options.verbose, "report every cell on standard error");
+  app.add_option("--serve", options.serve, "be the child of a subject: ID SHARED_FD CONTROL_FD")
+      ->expected(3)
+      ->group("");
+}
+
+int run(int argument_count, char** arguments) {
+  CLI::App app("Asks every property of every allocator, each in a child process of its own, and "
+               "prints a\nscorecard. A failure is shrunk to a minimal trace that reproduces it.",
+               "assay-verify");
+  Options options;
+  declare(app, options);
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? exit_good : exit_usage;
+  }
+  if (!options.serve.empty()) return serve(options.serve);
+  if (options.list) {
+    list_everything();
+    return exit_good;
+  }
+  return options.reproduce.empty() ? verify(options) : reproduce(options);
+}
+
+}  // namespace
+}  // namespace assay::properties
+
+int main(int argument_count, char** arguments) {
+  try {
+    return assay::properties::run(argument_count, arguments);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "assay-verify: internal error: %s\n", error.what());
+  } catch (...) {
+    std::fprintf(stderr, "assay-verify: internal error\n");
+  }
+  return assay::properties::exit_internal;
+}
