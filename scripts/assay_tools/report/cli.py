@@ -159,6 +159,8 @@ def render(verify: Section, bench: Section, replay: Section, plots: Path | None)
     lines += model.verify_summary(card) if card else []
     lines += model.bench_summary(bench.value) if bench.value is not None else []
     lines += model.replay_summary(replay.value) if replay.value is not None else []
+    facts = model.environment_table(_contexts(sections))
+    lines += model.environment_summary(facts)
     lines += [model.Line("warn", "missing", s.missing) for s in sections if s.value is None]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -185,7 +187,7 @@ def render(verify: Section, bench: Section, replay: Section, plots: Path | None)
         trace_data=model.trace_table(replay.value) if replay.value is not None else None,
         replay_figures=of("replay"),
         other_figures=[picture for picture in pictures if picture not in shown],
-        environment=model.environment_table(_contexts(sections)),
+        environment=facts,
         rerun=_rerun(sections, card.failures if card else []),
     )
 
