@@ -13,7 +13,7 @@ from assay_tools import strict_json
 from assay_tools.arguments import Parser, emit
 from assay_tools.benchfile import load_results
 from assay_tools.errors import Exit, ToolError, combine
-from assay_tools.files import prepare_directory, write_atomic
+from assay_tools.files import prepare_file, write_atomic
 from assay_tools.plots import style
 from assay_tools.plots.latency import plot_latency
 from assay_tools.plots.replay import plot_replay
@@ -203,7 +203,7 @@ def main(argv: Sequence[str]) -> Exit:
     arguments = parser.parse_args(argv)
     if arguments.verify is None and arguments.bench is None and arguments.replay is None:
         raise ToolError("nothing to report: give --verify, --bench or --replay")
-    prepare_directory(arguments.out.parent)
+    prepare_file(arguments.out)
     verify = load_section("verify", arguments.verify, _schema_loader("verify"))
     bench = load_section("bench", arguments.bench, load_results)
     replay = load_section("replay", arguments.replay, _schema_loader("replay"))
