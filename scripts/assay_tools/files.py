@@ -9,10 +9,19 @@ from pathlib import Path
 from assay_tools.errors import ToolError
 
 
+def _special(path: Path) -> bool:
+    """A pipe or device, which must be written to and never replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write beside the target, flush, rename over it."""
+    """Write beside the target, flush, rename over it; a link keeps pointing where it did."""
     raw = data.encode("utf-8") if isinstance(data, str) else data
     try:
+        path = path.resolve()
+        if _special(path):
+            path.write_bytes(raw)
+            return
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as stream:
@@ -36,3 +45,11 @@ def prepare_directory(path: Path) -> None:
             pass
     except OSError as error:
         raise ToolError(f"{path}: cannot write there: {error.strerror}") from None
+
+
+def prepare_file(path: Path) -> None:
+    """The same for one file."""
+    if path.is_dir():
+        raise ToolError(f"{path}: cannot write: it is a folder")
+    if not _special(path):
+        prepare_directory(path.parent)

@@ -11,7 +11,7 @@ from pathlib import Path
 from assay_tools import strict_json
 from assay_tools.arguments import Parser, emit, non_negative_int, positive_float, positive_int
 from assay_tools.errors import Exit, ToolError
-from assay_tools.files import prepare_directory
+from assay_tools.files import prepare_directory, prepare_file
 from assay_tools.gate import outputs
 from assay_tools.gate.options import GatedCounter, Options, load_renames
 from assay_tools.gate.rule import Rule
@@ -146,7 +146,7 @@ def _prepare_outputs(arguments: argparse.Namespace) -> None:
             (arguments.out / name).unlink(missing_ok=True)
     for path in (arguments.markdown, arguments.junit):
         if path is not None:
-            prepare_directory(path.parent)
+            prepare_file(path)
 
 
 def _finish(result: Result, arguments: argparse.Namespace) -> Exit:

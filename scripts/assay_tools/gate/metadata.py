@@ -25,7 +25,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "suite": (
         "assay_schema", "json_schema_version", "metric_definitions", "isolation", "filter_hash",
-        "iteration_policy", "seed",
+        "iteration_policy", "scope", "seed",
     ),
     "machine": (
         "num_cpus", "caches", "cpu_scaling_enabled", "cpu_vendor", "cpu_model", "cpu_stepping",
@@ -153,6 +153,8 @@ def invalid_conditions(*contexts: Mapping[str, Any]) -> list[str]:
             reasons.append("the benchmark library was built in debug mode")
         if context.get("cpu_scaling_enabled") in (True, "true"):
             reasons.append("CPU frequency scaling is enabled")
+        if context.get("scope") == "smoke":
+            reasons.append("a smoke run checks the rows, it does not measure them")
         if context.get("sanitizers") not in (None, "", "none"):
             reasons.append(f"built with sanitizers: {context['sanitizers']}")
     return list(dict.fromkeys(reasons))

@@ -13,7 +13,7 @@ from assay_tools import strict_json
 from assay_tools.arguments import Parser, emit
 from assay_tools.benchfile import load_results
 from assay_tools.errors import Exit, ToolError, combine
-from assay_tools.files import prepare_directory, write_atomic
+from assay_tools.files import prepare_file, write_atomic
 from assay_tools.plots import style
 from assay_tools.plots.latency import plot_latency
 from assay_tools.plots.replay import plot_replay
@@ -159,6 +159,8 @@ def render(verify: Section, bench: Section, replay: Section, plots: Path | None)
     lines += model.verify_summary(card) if card else []
     lines += model.bench_summary(bench.value) if bench.value is not None else []
     lines += model.replay_summary(replay.value) if replay.value is not None else []
+    facts = model.environment_table(_contexts(sections))
+    lines += model.environment_summary(facts)
     lines += [model.Line("warn", "missing", s.missing) for s in sections if s.value is None]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -185,7 +187,7 @@ def render(verify: Section, bench: Section, replay: Section, plots: Path | None)
         trace_data=model.trace_table(replay.value) if replay.value is not None else None,
         replay_figures=of("replay"),
         other_figures=[picture for picture in pictures if picture not in shown],
-        environment=model.environment_table(_contexts(sections)),
+        environment=facts,
         rerun=_rerun(sections, card.failures if card else []),
     )
 
@@ -201,7 +203,7 @@ def main(argv: Sequence[str]) -> Exit:
     arguments = parser.parse_args(argv)
     if arguments.verify is None and arguments.bench is None and arguments.replay is None:
         raise ToolError("nothing to report: give --verify, --bench or --replay")
-    prepare_directory(arguments.out.parent)
+    prepare_file(arguments.out)
     verify = load_section("verify", arguments.verify, _schema_loader("verify"))
     bench = load_section("bench", arguments.bench, load_results)
     replay = load_section("replay", arguments.replay, _schema_loader("replay"))

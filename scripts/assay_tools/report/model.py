@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,8 @@ OUTCOMES: dict[str, tuple[str, str, str]] = {
 BAD_OUTCOMES = ("fail", "crashed", "timed_out")
 EXPECTED_TO_FAIL = ("mutant", "demo")
 DASH = "-"
+# Facts that are different in every run by nature.
+PER_RUN = ("date", "seed", "assay_schema", "executable", "load_avg", "mhz_per_cpu")
 
 
 @dataclass(frozen=True)
@@ -296,14 +298,28 @@ def trace_table(replay: Mapping[str, Any]) -> Table:
     return table
 
 
+def _agreement(key: str, values: Mapping[str, Any]) -> str:
+    present = {name: value for name, value in values.items() if value is not None}
+    if len(present) == 1 and len(values) > 1:
+        return f"only {next(iter(present))}"
+    if len({str(value) for value in present.values()}) <= 1:
+        return "same"
+    return "per run" if key in PER_RUN else "differs"
+
+
 def environment_table(contexts: Mapping[str, Mapping[str, Any]]) -> Table:
     """Every fact of every input; a fact that differs between inputs is marked."""
-    names = list(contexts)
-    table = Table("Environment", ["fact", *names, "agreement"])
+    table = Table("Environment", ["fact", *contexts, "agreement"])
     for key in dict.fromkeys(key for context in contexts.values() for key in context):
-        values: Sequence[Any] = [context.get(key) for context in contexts.values()]
-        present = [value for value in values if value is not None]
-        agree = all(str(value) == str(present[0]) for value in present)
-        word = "same" if agree else "differs"
-        table.rows.append([key, *[_shown(value) for value in values], word])
+        values = {name: context.get(key) for name, context in contexts.items()}
+        cells = [_shown(value) for value in values.values()]
+        table.rows.append([key, *cells, _agreement(key, values)])
     return table
+
+
+def environment_summary(table: Table) -> list[Line]:
+    """Results of different builds or machines on one page are worth a warning."""
+    differing = [row[0] for row in table.rows if row[-1] == "differs"]
+    if not differing:
+        return []
+    return [Line("warn", "mixed", f"the inputs differ in {', '.join(differing)}")]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
 
 from assay_tools import strict_json
-from assay_tools.tests.conftest import CONTEXT, DATA, Gate, rows_of, times
+from assay_tools.tests.conftest import CONTEXT, DATA, SCRIPTS, Gate, rows_of, times
 
 STEADY = rows_of("steady", times(1))
 
@@ -372,12 +375,6 @@ def test_a_closed_pipe_keeps_the_exit_code(gate: Gate) -> None:  # fault:B-46
     base = gate.write("b.json", STEADY, context)
     head = gate.write("h.json", rows_of("steady", times(2, factor=20)), context)
     script = '"$0" -m assay_tools gate compare "$1" "$2" | true; exit ${PIPESTATUS[0]}'
-    import os
-    import subprocess
-    import sys
-
-    from assay_tools.tests.conftest import SCRIPTS
-
     done = subprocess.run(
         ["bash", "-c", script, sys.executable, base, head],
         env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
@@ -391,6 +388,21 @@ def test_an_unwritable_report_is_an_error_not_a_verdict(gate: Gate, capsys: Any)
     assert gate.call("gate", "compare", base, base, "--out", "/proc/nowhere") == 2
     assert gate.call("gate", "compare", base, base, "--markdown", base / "x.md") == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+def test_outputs_may_be_pipes_or_links(gate: Gate) -> None:
+    base, target = gate.write("b.json", STEADY), gate.root / "summary.md"
+    target.write_text("old")
+    (gate.root / "link.md").symlink_to(target)
+    fifo = gate.root / "pipe"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    flags = ("--markdown", gate.root / "link.md", "--junit", fifo)
+    assert gate.call("gate", "compare", base, base, *flags) == 0
+    assert "PASS" in target.read_text() and (gate.root / "link.md").is_symlink()
+    assert os.read(reader, 1 << 16).startswith(b"<?xml")
+    os.close(reader)
+    assert gate.call("gate", "compare", base, base, "--markdown", gate.root) == 2
 
 
 @pytest.mark.parametrize(

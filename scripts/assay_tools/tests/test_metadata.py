@@ -111,7 +111,12 @@ def test_a_model_is_never_compared_with_a_real_device(gate: Gate, field: str) ->
 
 @pytest.mark.parametrize(
     "change",
-    [{"build_type": "Debug"}, {"cpu_scaling_enabled": True}, {"sanitizers": "address"}],
+    [
+        {"build_type": "Debug"},
+        {"cpu_scaling_enabled": True},
+        {"sanitizers": "address"},
+        {"scope": "smoke"},
+    ],
 )
 def test_invalid_conditions_are_labelled_and_strict_fails(  # fault:B-38
     gate: Gate, change: dict[str, Any], capsys: Any

@@ -109,6 +109,8 @@ def test_every_outcome_has_its_word(gate: Gate, outcome: str, word: str) -> None
     page = report(gate, *inputs(gate, samples.verify(one="pass", two=outcome)))
     assert word in page.text
     assert "? not run" in page.text  # the demo has no second cell
+    rerun = "assay verify --reproduce out/ours.trace"
+    assert (rerun in page.text) == (outcome in ("fail", "crashed", "timed_out"))
     expected = "FAIL: 1 properties" if outcome in ("fail", "crashed", "timed_out") else "FAIL: 1 be"
     assert expected in page.text
 
@@ -202,6 +204,8 @@ def test_environment_marks_what_differs(gate: Gate) -> None:
     gate.write("bench.json", samples.bench_rows(), samples.FULL_CONTEXT | {"commit": "feed"})
     page = report(gate, *arguments)
     assert "differs" in page.text and "feed" in page.text
+    assert "the inputs differ in commit" in page.text
+    assert "only verify" in page.text  # the kernel
 
 
 def test_the_page_is_stable(gate: Gate) -> None:
