@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "assay/harness/json_number.hpp"
@@ -90,7 +92,8 @@ int say(const char* status, const std::string& reason, const ReplayRun& run) {
   json["reason"] = reason;
   json["timer_cost_ns"] = run.timer_cost_ns;
   json["figures"] = figures_of(run);
-  const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  // On a line of its own: the subject may have written to standard output too.
+  const std::string text = '\n' + json.dump(-1, ' ', true, Json::error_handler_t::replace);
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   return written && std::fflush(stdout) == 0 ? exit_good : exit_internal;
 }
@@ -120,7 +123,7 @@ Row read_row(const Subject& subject, const harness::ChildResult& child) {
     return row_without_figures(subject, "timed_out", child.describe());
   }
   const std::string said = last_line(child.standard_error);
-  const Json json = Json::parse(child.standard_output, nullptr, false);
+  const Json json = Json::parse(last_line(child.standard_output), nullptr, false);
   if (!child.succeeded() || !json.is_object()) {
     const std::string how = child.succeeded() ? "ended without a result" : child.describe();
     return row_without_figures(subject, "crashed",
@@ -173,21 +176,30 @@ bool is_child(std::span<char* const> arguments) noexcept {
 }
 
 int child_main(std::span<char* const> arguments) {
-  const auto fd = harness::parse_number<int>(arguments[2]);
   const Subject* const subject = harness::find_subject(arguments[3]);
-  const std::string_view touch = arguments[4];
-  const auto repeat = harness::parse_number<std::uint32_t>(arguments[5]);
-  if (!fd || subject == nullptr || !repeat || *repeat == 0) {
+  if (subject == nullptr) {
     fmt::print(stderr, "assay-replay: {} is for its own use\n", child_flag);
     return exit_usage;
   }
-  if (subject->is_process() && !harness::prove_preload(*subject)) return skip(install(*subject));
+  return child_main(arguments, *subject);
+}
+
+int child_main(std::span<char* const> arguments, const Subject& subject) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it has a process group of its own: no ^C reaches it
+  const auto fd = harness::parse_number<int>(arguments[2]);
+  const std::string_view touch = arguments[4];
+  const auto repeat = harness::parse_number<std::uint32_t>(arguments[5]);
+  if (!fd || !repeat || *repeat == 0) {
+    fmt::print(stderr, "assay-replay: {} is for its own use\n", child_flag);
+    return exit_usage;
+  }
+  if (subject.is_process() && !harness::prove_preload(subject)) return skip(install(subject));
   const auto plan = harness::map_plan(*fd);
   if (!plan) {
     fmt::print(stderr, "assay-replay: {}\n", describe(plan.error()));
     return exit_internal;
   }
-  auto backing = subject->make({});
+  auto backing = subject.make({});
   if (!backing) {
     if (backing.error().code == ErrorCode::not_supported) return skip(describe(backing.error()));
     return say("error", describe(backing.error()), {.problem = "not made"});
@@ -197,7 +209,7 @@ int child_main(std::span<char* const> arguments) {
                          : touch == "all" ? harness::Touch::all
                                           : harness::Touch::first;
   replay_options.repeat = *repeat;
-  replay_options.figures = figures_source(*subject);
+  replay_options.figures = figures_source(subject);
   const ReplayRun run = harness::replay(plan.value(), *backing.value(), replay_options);
   const int code = say(run.problem.empty() ? "ok" : "error", run.problem, run);
   // A subject that lost blocks would break a contract in its destructor; the row has said it.

@@ -44,6 +44,8 @@ class SharedPlan {
 [[nodiscard]] bool is_child(std::span<char* const> arguments) noexcept;
 /// What it then does instead of everything else; returns the exit code.
 int child_main(std::span<char* const> arguments);
+/// The same for a subject that is not in the registry.
+int child_main(std::span<char* const> arguments, const harness::Subject& subject);
 
 /// A row of the JSON: subject, status, reason, then the figures.
 [[nodiscard]] nlohmann::ordered_json to_json(const Row& row);

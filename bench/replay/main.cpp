@@ -198,16 +198,6 @@ std::vector<Row> run_all(const std::vector<const Subject*>& chosen, const Shared
   return rows;
 }
 
-int exit_code(const Report& report) {
-  const auto any = [&](std::string_view status) {
-    return std::ranges::any_of(report.rows, [&](const Row& row) { return row.status == status; });
-  };
-  if (any("crashed") || any("timed_out")) return exit_bad;
-  if (any("error")) return exit_incomplete;
-  if (!any("ok")) return exit_nothing_ran;
-  return any("skipped") && !report.options.subjects.empty() ? exit_incomplete : exit_good;
-}
-
 int tell(const Report& report) {
   const std::string json =
       to_json(report).dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";

@@ -171,4 +171,14 @@ std::string to_table(const Report& report) {
   return text;
 }
 
+int exit_code(const Report& report) {
+  const auto any = [&](std::string_view status) {
+    return std::ranges::any_of(report.rows, [&](const Row& row) { return row.status == status; });
+  };
+  if (any("crashed") || any("timed_out")) return exit_bad;
+  if (any("error")) return exit_incomplete;
+  if (!any("ok")) return exit_nothing_ran;
+  return any("skipped") && !report.options.subjects.empty() ? exit_incomplete : exit_good;
+}
+
 }  // namespace assay::replay

@@ -26,5 +26,8 @@ struct Report {
 [[nodiscard]] nlohmann::ordered_json to_json(const Report& report);
 /// For a person: the trace's counts, a table of times, a table of footprints.
 [[nodiscard]] std::string to_table(const Report& report);
+/// 1 if a row crashed or hung; 4 if one is an error, or was named by the user and skipped; 77 if
+/// none is ok; else 0.
+[[nodiscard]] int exit_code(const Report& report);
 
 }  // namespace assay::replay

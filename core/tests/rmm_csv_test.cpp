@@ -207,7 +207,7 @@ Trace sizes(std::initializer_list<std::uint64_t> list) {
 TEST(TraceFacts, SumsOfHugeSizesStayAtTheTop) {
   Trace trace = sizes({UINT64_MAX, UINT64_MAX, 5});
   EXPECT_EQ(facts_of(trace).peak_live_bytes, UINT64_MAX);
-  for (const std::uint64_t id : {0, 1}) {
+  for (const std::uint64_t id : {0U, 1U}) {
     const std::uint64_t next = trace.events.size();
     trace.events.push_back({.sequence = next, .operation = TraceOperation::free, .id = id});
   }

@@ -1,8 +1,10 @@
 #include "assay/harness/trace.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <locale>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -34,7 +36,7 @@ std::pair<std::string, std::uint64_t> with(std::string_view line, std::string_vi
   std::string text(example);
   const std::size_t at = text.find(line);
   EXPECT_NE(at, std::string::npos) << line;
-  const auto row = static_cast<std::uint64_t>(std::count(text.begin(), text.begin() + at, '\n'));
+  const auto row = static_cast<std::uint64_t>(std::ranges::count(text.substr(0, at), '\n'));
   text.replace(at, line.size(), instead);
   return {text, row + 1};
 }
@@ -298,7 +300,7 @@ TEST_F(TraceFile, FailuresNameTheFileAndLeaveNothing) {
 
 TEST(Pattern, FindsEveryChangedByte) {
   std::vector<std::byte> bytes(41);
-  for (const std::uint64_t offset : {0, 1, 7, 8, 13}) {
+  for (const std::uint64_t offset : {0U, 1U, 7U, 8U, 13U}) {
     fill_pattern(bytes, 5, offset);
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       ASSERT_EQ(bytes[i], pattern_byte(5, offset + i));
