@@ -54,9 +54,10 @@ class CheckingBacking final : public Backing {
 
   std::vector<Freed> freed;
   std::uint64_t allocations = 0;
-  std::uint64_t calls = 0;          ///< allocations tried, failed ones included
-  std::uint64_t filled_bytes = 0;   ///< through Source::fill
-  std::vector<std::string> faults;  ///< what a caller did wrong
+  std::uint64_t calls = 0;            ///< allocations tried, failed ones included
+  std::size_t fill_limit = SIZE_MAX;  ///< mutants only: a fill stops after so many bytes
+  std::uint64_t filled_bytes = 0;     ///< through Source::fill
+  std::vector<std::string> faults;    ///< what a caller did wrong
 
  private:
   struct Parked {
@@ -195,8 +196,9 @@ class CheckingBacking final : public Backing {
 
   Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
                        std::byte value) noexcept override {
-    filled_bytes += size;
-    std::memset(host(block) + offset, std::to_integer<int>(value), size);
+    const std::size_t count = std::min(size, fill_limit);
+    filled_bytes += count;
+    if (count != 0) std::memset(host(block) + offset, std::to_integer<int>(value), count);
     return {};
   }
 

@@ -92,7 +92,8 @@ Result<void> Bytes::join(Bytes&& right) noexcept {
     right = Bytes();
     return {};
   }
-  if (right.len_ == 0) {
+  const bool only_room = controller_ == nullptr && right.controller_ != nullptr;
+  if (right.len_ == 0 && !only_room) {
     right = Bytes();
     return {};
   }
