@@ -4,8 +4,8 @@
 #include <exception>
 #include <optional>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "assay/harness/trace.hpp"
 #include "engine/campaign.hpp"
@@ -203,9 +203,10 @@ void declare(CLI::App& app, Options& options) {
 }
 
 int run(int argument_count, char** arguments) {
-  CLI::App app("Asks every property of every allocator, each in a child process of its own, and "
-               "prints a\nscorecard. A failure is shrunk to a minimal trace that reproduces it.",
-               "assay-verify");
+  CLI::App app(
+      "Asks every property of every allocator, each in a child process of its own, and "
+      "prints a\nscorecard. A failure is shrunk to a minimal trace that reproduces it.",
+      "assay-verify");
   Options options;
   declare(app, options);
   try {

@@ -18,8 +18,8 @@ void round_of(std::uint64_t alignment, Commands& commands) {
   for (const std::uint64_t size : {alignment - 1, alignment, alignment + 1}) {
     for (int live = 0; live < 3; ++live) commands.push_back(allocate(slot++, size, alignment));
   }
-  for (const std::uint64_t size : {std::uint64_t{1}, alignment, alignment + 1, alignment * 8,
-                                   alignment}) {
+  for (const std::uint64_t size :
+       {std::uint64_t{1}, alignment, alignment + 1, alignment * 8, alignment}) {
     commands.push_back(resize(3, size));
   }
   while (slot > 0) commands.push_back(free_slot(--slot));
@@ -42,9 +42,9 @@ std::optional<Violation> judge(const Case& which, const CaseRun& run) {
         const bool resized = command.operation == Operation::resize;
         const std::uint64_t wanted = resized ? model.at(command.slot).alignment : command.alignment;
         if (outcome.address % wanted == 0) return std::nullopt;
-        return Violation{step, fmt::format("block {} lies {} bytes past a multiple of {}{}",
-                                           outcome.block, outcome.address % wanted, wanted,
-                                           resized ? " after a resize" : "")};
+        return Violation{
+            step, fmt::format("block {} lies {} bytes past a multiple of {}{}", outcome.block,
+                              outcome.address % wanted, wanted, resized ? " after a resize" : "")};
       });
 }
 
@@ -54,9 +54,10 @@ const Property& address_alignment() {
   static constexpr Property property{
       .id = "address_alignment",
       .goal = "every address is a multiple of the alignment asked, also after a resize",
-      .commands = [] {
-        return command_lists({.length = 120, .allocate = 6, .free = 3, .fill = 0, .resize = 3});
-      },
+      .commands =
+          [] {
+            return command_lists({.length = 120, .allocate = 6, .free = 3, .fill = 0, .resize = 3});
+          },
       .judge = judge,
       .examples = examples};
   return property;

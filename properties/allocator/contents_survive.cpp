@@ -12,21 +12,22 @@ const Property& contents_survive() {
       .id = "contents_survive",
       .goal = "a block keeps every byte until it is freed, and what fits through a resize",
       .needs = Capabilities::host_access,
-      .commands = [] {
-        auto lists = command_lists({.length = 130,
-                                    .allocate = 0,
-                                    .allocate_and_fill = 6,
-                                    .free = 1,
-                                    .check_and_free = 3,
-                                    .check = 1,
-                                    .fill = 1,
-                                    .resize = 2,
-                                    .zero = true});
-        return rc::gen::map(std::move(lists), [](Commands commands) {
-          check_all(commands);
-          return commands;
-        });
-      },
+      .commands =
+          [] {
+            auto lists = command_lists({.length = 130,
+                                        .allocate = 0,
+                                        .allocate_and_fill = 6,
+                                        .free = 1,
+                                        .check_and_free = 3,
+                                        .check = 1,
+                                        .fill = 1,
+                                        .resize = 2,
+                                        .zero = true});
+            return rc::gen::map(std::move(lists), [](Commands commands) {
+              check_all(commands);
+              return commands;
+            });
+          },
       .judge = first_mismatch};
   return property;
 }

@@ -40,8 +40,7 @@ std::optional<Violation> judge(const Case& which, const CaseRun& run) {
                                       figures.upstream_live_blocks, figures.upstream_live_bytes)};
   }
   if (grows_steadily(figures)) {
-    const std::uint64_t grown =
-        figures.samples[harness::sample_limit - 1] - figures.samples[0];
+    const std::uint64_t grown = figures.samples[harness::sample_limit - 1] - figures.samples[0];
     return Violation{end, fmt::format("what is held grows with every round: by about {} KiB from "
                                       "round 100 to round {}",
                                       grown >> 10, which.settings.cycles)};
@@ -61,15 +60,16 @@ const Property& everything_returned() {
   static constexpr Property property{
       .id = "everything_returned",
       .goal = "once every block was freed nothing is held, and no round leaves a little more",
-      .commands = [] {
-        return command_lists({.length = 120,
-                              .allocate = 5,
-                              .allocate_and_fill = 1,
-                              .free = 4,
-                              .fill = 0,
-                              .resize = 1,
-                              .large = 1});
-      },
+      .commands =
+          [] {
+            return command_lists({.length = 120,
+                                  .allocate = 5,
+                                  .allocate_and_fill = 1,
+                                  .free = 4,
+                                  .fill = 0,
+                                  .resize = 1,
+                                  .large = 1});
+          },
       .judge = judge,
       .prepare = prepare};
   return property;

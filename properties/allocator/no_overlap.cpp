@@ -14,12 +14,12 @@ std::optional<Violation> judge_placement(const SlotModel& model, const Command& 
                                          const Outcome& outcome, std::uint32_t step) {
   if (!places_block(command, outcome)) return std::nullopt;
   if (outcome.capacity < command.size) {
-    return Violation{step, fmt::format("block {} holds {} bytes where {} were asked",
-                                       outcome.block, outcome.capacity, command.size)};
+    return Violation{step, fmt::format("block {} holds {} bytes where {} were asked", outcome.block,
+                                       outcome.capacity, command.size)};
   }
   if (outcome.address + outcome.capacity < outcome.address) {
-    return Violation{step, fmt::format("block {} runs past the end of the address space",
-                                       outcome.block)};
+    return Violation{step,
+                     fmt::format("block {} runs past the end of the address space", outcome.block)};
   }
   for (const LiveBlock& other : model.all()) {
     if (other.number == 0 || other.number == outcome.block) continue;
@@ -27,10 +27,10 @@ std::optional<Violation> judge_placement(const SlotModel& model, const Command& 
     const std::uint64_t end =
         std::min(outcome.address + outcome.capacity, other.address + other.capacity);
     if (begin < end) {
-      return Violation{step, fmt::format("block {} shares {} bytes with live block {}, from its "
-                                         "byte {}",
-                                         outcome.block, end - begin, other.number,
-                                         begin - other.address)};
+      return Violation{
+          step, fmt::format("block {} shares {} bytes with live block {}, from its "
+                            "byte {}",
+                            outcome.block, end - begin, other.number, begin - other.address)};
     }
   }
   return std::nullopt;
@@ -46,9 +46,10 @@ const Property& no_overlap() {
   static constexpr Property property{
       .id = "no_overlap",
       .goal = "two live blocks never share a byte, and each holds what was asked",
-      .commands = [] {
-        return command_lists({.length = 150, .allocate = 6, .free = 4, .fill = 1, .resize = 1});
-      },
+      .commands =
+          [] {
+            return command_lists({.length = 150, .allocate = 6, .free = 4, .fill = 1, .resize = 1});
+          },
       .judge = judge};
   return property;
 }

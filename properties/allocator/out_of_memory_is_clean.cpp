@@ -1,9 +1,9 @@
 // Goal: a request that cannot be served fails as an error: no abort, no live byte changed, and
 // what fitted before fits again once as much is free.
 // Method: small blocks are filled, then large ones asked for until a limit is met, among them sizes
-// that no machine can serve (fault:B-11); everything is checked, freed, and the same sizes asked for
-// again in the same order. The limit is the checking backing's for a subject with an upstream, else
-// RLIMIT_AS beyond what is mapped after a warm-up. Large blocks are not written, so no page of
+// that no machine can serve (fault:B-11); everything is checked, freed, and the same sizes asked
+// for again in the same order. The limit is the checking backing's for a subject with an upstream,
+// else RLIMIT_AS beyond what is mapped after a warm-up. Large blocks are not written, so no page of
 // theirs exists and running out costs nothing.
 #include <algorithm>
 
@@ -43,14 +43,13 @@ rc::Gen<Wanted> small_requests() {
 }
 
 rc::Gen<Wanted> huge_requests() {
-  return rc::gen::map(
-      rc::gen::tuple(rc::gen::element<std::uint64_t>(SIZE_MAX - 3, SIZE_MAX - 254,
-                                                     std::uint64_t{1} << 63, PTRDIFF_MAX,
-                                                     std::uint64_t{1} << 47),
-                     rc::gen::inRange(0, 13)),
-      [](const std::tuple<std::uint64_t, int>& drawn) {
-        return Wanted{std::get<0>(drawn), std::uint64_t{1} << std::get<1>(drawn)};
-      });
+  return rc::gen::map(rc::gen::tuple(rc::gen::element<std::uint64_t>(
+                                         SIZE_MAX - 3, SIZE_MAX - 254, std::uint64_t{1} << 63,
+                                         PTRDIFF_MAX, std::uint64_t{1} << 47),
+                                     rc::gen::inRange(0, 13)),
+                      [](const std::tuple<std::uint64_t, int>& drawn) {
+                        return Wanted{std::get<0>(drawn), std::uint64_t{1} << std::get<1>(drawn)};
+                      });
 }
 
 /// Allocations until the limit, with frees and resizes on the way.
@@ -92,60 +91,64 @@ rc::Gen<Commands> waves() {
       });
 }
 
-/// What is live, as sorted sizes with alignments.
-using Load = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
-
-Load load_of(const SlotModel& model) {
-  Load load;
-  for (const LiveBlock& block : model.all()) {
-    if (block.number != 0) load.emplace_back(block.size, block.alignment);
+/// What was served so far, and how much was live at most.
+///
+/// An allocator may need more room for the same blocks in another order: fragmentation is not
+/// judged here. But once everything was freed, half of the load that it carried must fit again.
+class Memory {
+ public:
+  void look(const SlotModel& model) noexcept {
+    live_bytes_ = 0;
+    for (const LiveBlock& block : model.all()) live_bytes_ += block.size;
+    peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+    if (live_bytes_ == 0) emptied_after_ = served_.size();
   }
-  std::sort(load.begin(), load.end());
-  return load;
-}
+  void serve(const Command& command, std::uint32_t step) { served_.push_back({command, step}); }
 
-struct Served {
-  std::uint64_t size;
-  std::uint64_t alignment;
-  std::uint32_t step;
-  Load beside;
+  /// The step that served the same before everything was freed, if it must be served again.
+  [[nodiscard]] std::optional<std::uint32_t> must_fit(const Command& command) const noexcept {
+    if (live_bytes_ + command.size > peak_bytes_ / 2) return std::nullopt;
+    for (std::size_t i = 0; i < emptied_after_; ++i) {
+      const Command& before = served_[i].command;
+      if (before.size == command.size && before.alignment == command.alignment) {
+        return served_[i].step;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Served {
+    Command command;
+    std::uint32_t step;
+  };
+  std::vector<Served> served_;
+  std::size_t emptied_after_ = 0;  // so many of `served_` came before nothing was live
+  std::uint64_t live_bytes_ = 0;
+  std::uint64_t peak_bytes_ = 0;
 };
 
-/// An earlier step at which the same request was served beside at least the same blocks.
-const Served* served_before(const std::vector<Served>& history, const Command& command,
-                            const Load& load) {
-  for (const Served& served : history) {
-    if (served.size == command.size && served.alignment == command.alignment &&
-        std::includes(served.beside.begin(), served.beside.end(), load.begin(), load.end())) {
-      return &served;
-    }
-  }
-  return nullptr;
-}
-
 std::optional<Violation> judge_fit(const Case& which, const CaseRun& run) {
-  std::vector<Served> history;
+  Memory memory;
   return each_step(
       which, run,
       [&](const SlotModel& model, const Command& command, const Outcome& outcome,
           std::uint32_t step) -> std::optional<Violation> {
+        memory.look(model);
         if (command.operation != Operation::allocate) return std::nullopt;
         if (outcome.status == Status::done) {
-          if (command.size >= servable_max) {
-            return Violation{step, fmt::format("{} bytes were served", command.size)};
-          }
-          history.push_back({command.size, command.alignment, step, load_of(model)});
-        } else if (outcome.status == Status::refused) {
-          const Served* const before = served_before(history, command, load_of(model));
-          if (before == nullptr) return std::nullopt;
-          return Violation{
-              step, fmt::format("{} bytes at {} are refused ({}) where step {} got them beside as "
-                                "many blocks",
-                                command.size, command.alignment,
-                                name_of(static_cast<ErrorCode>(outcome.error_code)),
-                                before->step)};
+          memory.serve(command, step);
+          if (command.size < servable_max) return std::nullopt;
+          return Violation{step, fmt::format("{} bytes were served", command.size)};
         }
-        return std::nullopt;
+        if (outcome.status != Status::refused) return std::nullopt;
+        const auto before = memory.must_fit(command);
+        if (!before) return std::nullopt;
+        return Violation{
+            step, fmt::format("{} bytes at {} are refused ({}), which step {} got before all was "
+                              "freed",
+                              command.size, command.alignment,
+                              name_of(static_cast<ErrorCode>(outcome.error_code)), *before)};
       });
 }
 

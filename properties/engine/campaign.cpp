@@ -53,8 +53,8 @@ class Campaign {
   harness::VerifyResult run() {
     const auto started = Clock::now();
     end_ = started + plan_.budget;
-    workers_ = std::max(1u, std::min(std::thread::hardware_concurrency(),
-                                     static_cast<unsigned>(jobs_.size())));
+    workers_ = std::max(
+        1u, std::min(std::thread::hardware_concurrency(), static_cast<unsigned>(jobs_.size())));
     std::vector<std::jthread> threads;
     for (unsigned i = 0; i < workers_; ++i) threads.emplace_back([this] { work(); });
     threads.clear();

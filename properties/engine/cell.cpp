@@ -95,11 +95,10 @@ void report(const Subject& subject, const Property& property, const Found& found
   if (!*cell.reproduced) cell.detail = "flaky: " + cell.detail;
   if (!plan.trace_folder.empty()) {
     std::string problem;
-    const std::string path =
-        write_trace({std::string(subject.id), std::string(property.id), found.seed,
-                     found.judgement.outcome, found.judgement.detail, found.which,
-                     found.run.outcomes},
-                    plan.trace_folder, problem);
+    const std::string path = write_trace(
+        {std::string(subject.id), std::string(property.id), found.seed, found.judgement.outcome,
+         found.judgement.detail, found.which, found.run.outcomes},
+        plan.trace_folder, problem);
     if (!path.empty()) cell.trace = path;
     if (!problem.empty()) cell.detail += "; its trace could not be written: " + problem;
   }
@@ -203,8 +202,7 @@ VerifyCell run_cell(const Subject& subject, const Property& property, ChildServe
     report(subject, property, *found, plan, cell);
     cell.explanation = known_finding(subject.id, property.id);
   }
-  cell.elapsed_ms =
-      std::chrono::duration<double, std::milli>(Clock::now() - started).count();
+  cell.elapsed_ms = std::chrono::duration<double, std::milli>(Clock::now() - started).count();
   return cell;
 }
 

@@ -16,9 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 struct CellPlan {
   std::uint64_t seed = 0;
-  std::uint32_t cases = 100;         ///< examples included
-  Clock::time_point deadline{};      ///< stop asking new cases
-  std::string trace_folder;          ///< where counterexamples go; empty: none is written
+  std::uint32_t cases = 100;     ///< examples included
+  Clock::time_point deadline{};  ///< stop asking new cases
+  std::string trace_folder;      ///< where counterexamples go; empty: none is written
   std::chrono::milliseconds stall{2000};
 };
 
@@ -56,9 +56,9 @@ struct Judgement {
 
 /// Runs a counterexample in a fresh process. An Error of code none never comes back.
 [[nodiscard]] Result<std::pair<Judgement, CaseRun>> rerun(const harness::Subject& subject,
-                                                         const Property& property,
-                                                         const Case& which,
-                                                         std::chrono::milliseconds stall);
+                                                          const Property& property,
+                                                          const Case& which,
+                                                          std::chrono::milliseconds stall);
 
 /// One sentence on a finding that is understood and real, or empty.
 [[nodiscard]] std::string_view known_finding(std::string_view subject,

@@ -91,8 +91,8 @@ std::expected<std::vector<std::uint16_t>, std::string> read_slots(const Trace& t
     const std::string_view word = text.substr(0, text.find(' '));
     std::uint16_t slot = 0;
     if (!read_number(word, slot) || slot >= harness::slot_count) {
-      return std::unexpected(fmt::format("slots: '{}' is not a slot below {}", word,
-                                         harness::slot_count));
+      return std::unexpected(
+          fmt::format("slots: '{}' is not a slot below {}", word, harness::slot_count));
     }
     slots.push_back(slot);
     text.remove_prefix(std::min(word.size() + 1, text.size()));
@@ -120,8 +120,8 @@ std::expected<Commands, std::string> commands_of(const Trace& trace,
     }
     if (command.operation == Operation::allocate) {
       if (next == slots.size()) {
-        return std::unexpected(fmt::format("slots: no slot for the allocation of event {}",
-                                           event.sequence));
+        return std::unexpected(
+            fmt::format("slots: no slot for the allocation of event {}", event.sequence));
       }
       slot_of[event.id] = slots[next++];
       command.alignment = event.alignment == 0 ? 1 : event.alignment;
@@ -129,15 +129,15 @@ std::expected<Commands, std::string> commands_of(const Trace& trace,
     const auto slot = slot_of.find(event.id);
     if (slot == slot_of.end()) continue;  // on a block that was never there: nothing to do
     command.slot = slot->second;
-    const bool sized = command.operation == Operation::allocate ||
-                       command.operation == Operation::resize;
+    const bool sized =
+        command.operation == Operation::allocate || command.operation == Operation::resize;
     if (sized) command.size = event.size;
     if (sized && event.init == Init::zero) command.zero = 1;
     commands.push_back(command);
   }
   if (commands.size() > harness::command_limit) {
-    return std::unexpected(fmt::format("{} events are more than {}", commands.size(),
-                                       harness::command_limit));
+    return std::unexpected(
+        fmt::format("{} events are more than {}", commands.size(), harness::command_limit));
   }
   return commands;
 }
@@ -220,8 +220,8 @@ std::expected<Counterexample, std::string> from_trace(const Trace& trace) {
   const auto outcome = extra(trace, "outcome").value_or("fail");
   const auto known = harness::cell_outcome_of(outcome);
   if (!known || !harness::is_bad(*known)) {
-    return std::unexpected(fmt::format("outcome: '{}' is none of fail, crashed, timed_out",
-                                       outcome));
+    return std::unexpected(
+        fmt::format("outcome: '{}' is none of fail, crashed, timed_out", outcome));
   }
   made.outcome = *known;
   made.detail = extra(trace, "detail").value_or("");

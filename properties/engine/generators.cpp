@@ -90,12 +90,12 @@ rc::Gen<Commands> phrases(const Mix& mix, const std::vector<Shape>& palette) {
 }  // namespace
 
 rc::Gen<std::uint64_t> sizes() {
-  return rc::gen::weightedOneOf<std::uint64_t>({{5, between(1, 257)},
-                                                {4, beside_power_of_two(0, 16)},
-                                                {2, element<std::uint64_t>(4095, 4096, 4097, 8191,
-                                                                           8192, 8193)},
-                                                {3, between(257, 4096)},
-                                                {1, between(4096, 32769)}});
+  return rc::gen::weightedOneOf<std::uint64_t>(
+      {{5, between(1, 257)},
+       {4, beside_power_of_two(0, 16)},
+       {2, element<std::uint64_t>(4095, 4096, 4097, 8191, 8192, 8193)},
+       {3, between(257, 4096)},
+       {1, between(4096, 32769)}});
 }
 
 rc::Gen<std::uint64_t> alignments() {

@@ -32,7 +32,7 @@ struct Violation {
 
 struct Property {
   std::string_view id;
-  std::string_view goal;  ///< one sentence
+  std::string_view goal;    ///< one sentence
   std::uint32_t needs = 0;  ///< capabilities; without them the cell is n/a
   /// Random command lists.
   rc::Gen<Commands> (*commands)() = nullptr;

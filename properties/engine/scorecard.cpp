@@ -32,8 +32,8 @@ std::string table(const VerifyResult& result) {
   for (const auto& subject : result.subjects) {
     text += fmt::format("{:<{}}", subject.id, first);
     for (const auto& property : result.properties) {
-      const std::string_view word = at < result.cells.size() ? word_of(result.cells[at].outcome)
-                                                             : std::string_view();
+      const std::string_view word =
+          at < result.cells.size() ? word_of(result.cells[at].outcome) : std::string_view();
       text += fmt::format("  {:<{}}", word, property.id.size());
       ++at;
     }
@@ -51,8 +51,8 @@ std::string failure(const VerifyCell& cell) {
     text += "  " + cell.commands[i] + "\n";
   }
   if (cell.commands.size() > commands_shown_max) {
-    text += fmt::format("  ... and {} more in the trace\n",
-                        cell.commands.size() - commands_shown_max);
+    text +=
+        fmt::format("  ... and {} more in the trace\n", cell.commands.size() - commands_shown_max);
   }
   if (cell.reproduced) {
     text += *cell.reproduced ? "  failed again in a fresh process\n"

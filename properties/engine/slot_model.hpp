@@ -25,7 +25,7 @@ class SlotModel {
     if (outcome.status != Status::done && outcome.status != Status::mismatch) return;
     switch (command.operation) {
       case Operation::allocate:
-        slot = {outcome.block, step, command.size, command.alignment, outcome.address,
+        slot = {outcome.block,   step, command.size, command.alignment, outcome.address,
                 outcome.capacity};
         break;
       case Operation::free: slot = {}; break;

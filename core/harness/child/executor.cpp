@@ -215,8 +215,8 @@ std::uint64_t statm_bytes(int field) noexcept {
 /// Small and large blocks, once, so that the limit is met by the commands and not by the
 /// allocator's own start.
 void warm_up(const assay_ops& ops) noexcept {
-  for (const std::uint64_t size : {std::uint64_t{64}, std::uint64_t{40} << 10,
-                                   std::uint64_t{1} << 20}) {
+  for (const std::uint64_t size :
+       {std::uint64_t{64}, std::uint64_t{40} << 10, std::uint64_t{1} << 20}) {
     const assay_request request{size, 0, 16, 0, 0};
     assay_block block{};
     if (ops.allocate(ops.self, &request, &block) == 0) {

@@ -114,8 +114,7 @@ void* same_library(const char* function) noexcept {
 
 void describe(void*, SharedCase& shared) noexcept {
   ChildFacts& facts = shared.facts;
-  facts.capabilities =
-      1u << host_access_index | 1u << thread_safe_index | 1u << resize_moves_index;
+  facts.capabilities = 1u << host_access_index | 1u << thread_safe_index | 1u << resize_moves_index;
   // The address of malloc as this program calls it, not dlsym's: TBB's dlsym yields glibc's.
   library.path = file_of(reinterpret_cast<void*>(&::malloc));
   ::strncpy(facts.provider, library.path, sizeof facts.provider - 1);

@@ -23,15 +23,15 @@ Result<Ref<CheckedBacking>> CheckedBacking::make(Ref<Backing> upstream, std::uin
     error.native = errno;
     return error;
   }
+  // Asked first: an argument that moves `upstream` may be evaluated before one that reads it.
+  const SourceInfo facts = renamed("checked", *upstream);
   return Ref<CheckedBacking>::adopt(
-      new CheckedBacking(std::move(upstream), limit_bytes, static_cast<Record*>(table)));
+      new CheckedBacking(facts, std::move(upstream), limit_bytes, static_cast<Record*>(table)));
 }
 
-CheckedBacking::CheckedBacking(Ref<Backing> upstream, std::uint64_t limit_bytes,
-                               Record* records) noexcept
-    : Adaptor(renamed("checked", *upstream), std::move(upstream)),
-      records_(records),
-      limit_bytes_(limit_bytes) {}
+CheckedBacking::CheckedBacking(const SourceInfo& facts, Ref<Backing> upstream,
+                               std::uint64_t limit_bytes, Record* records) noexcept
+    : Adaptor(facts, std::move(upstream)), records_(records), limit_bytes_(limit_bytes) {}
 
 CheckedBacking::~CheckedBacking() {
   ::munmap(records_, table_size * sizeof(Record));

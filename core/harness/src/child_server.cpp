@@ -175,7 +175,8 @@ std::string ChildServer::last_words() const {
   const ssize_t got = ::pread(words_fd_, text, sizeof text, from);
   std::string_view words(text, got > 0 ? static_cast<std::size_t>(got) : 0);
   // A sanitizer's report is long; its summary says it in one line.
-  if (const auto at = words.rfind("SUMMARY: "); at != std::string_view::npos) words.remove_prefix(at);
+  if (const auto at = words.rfind("SUMMARY: "); at != std::string_view::npos)
+    words.remove_prefix(at);
   while (!words.empty() && words.back() == '\n') words.remove_suffix(1);
   if (const auto newline = words.rfind('\n'); newline != std::string_view::npos) {
     words.remove_prefix(newline + 1);

@@ -50,9 +50,8 @@ std::uint32_t deallocate(void* self, const assay_block* block,
 std::uint32_t resize(void* self, const assay_block* block, const assay_request* from,
                      const assay_request* to, std::uint32_t may_move,
                      assay_block* resized) noexcept {
-  const auto made =
-      backing_of(self).resize(block_of(*block), request_of(*from), request_of(*to),
-                              may_move == 0 ? MayMove::no : MayMove::yes);
+  const auto made = backing_of(self).resize(block_of(*block), request_of(*from), request_of(*to),
+                                            may_move == 0 ? MayMove::no : MayMove::yes);
   if (!made) return code_of(made.error());
   *resized = {made.value().address, made.value().capacity};
   return 0;

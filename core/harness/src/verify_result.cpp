@@ -48,14 +48,10 @@ std::optional<CellOutcome> cell_outcome_of(std::string_view name) noexcept {
 }
 
 Json to_json(const VerifyResult& result) {
-  Json json = {{"schema", "assay.verify/1"},
-               {"context", result.context},
-               {"seed", result.seed},
-               {"elapsed_s", result.elapsed_s},
-               {"subjects", Json::array()},
-               {"properties", Json::array()},
-               {"cells", Json::array()},
-               {"mutants", Json::array()}};
+  Json json = {{"schema", "assay.verify/1"}, {"context", result.context},
+               {"seed", result.seed},        {"elapsed_s", result.elapsed_s},
+               {"subjects", Json::array()},  {"properties", Json::array()},
+               {"cells", Json::array()},     {"mutants", Json::array()}};
   for (const auto& subject : result.subjects) json["subjects"].push_back(subject_json(subject));
   for (const auto& property : result.properties) {
     json["properties"].push_back({{"id", property.id}, {"goal", property.goal}});

@@ -44,7 +44,8 @@ class CheckedBacking final : public Adaptor {
     std::uint64_t reserve = 0;
   };
 
-  CheckedBacking(Ref<Backing> upstream, std::uint64_t limit_bytes, Record* records) noexcept;
+  CheckedBacking(const SourceInfo& facts, Ref<Backing> upstream, std::uint64_t limit_bytes,
+                 Record* records) noexcept;
   Block do_allocate(const Request& request, Error& error) noexcept override;
   Freed do_deallocate(Block block, const Release& release) noexcept override;
   Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,

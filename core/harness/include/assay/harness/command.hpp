@@ -52,10 +52,10 @@ struct Outcome {
 
 /// A free that did not match its allocation, or other misuse of the backing below a subject.
 enum class FindingKind : std::uint32_t {
-  unknown_block,     ///< freed or resized a block that is not live
-  wrong_size,        ///< freed with another size than it was allocated with
-  wrong_alignment,   ///< freed with another alignment
-  wrong_capacity,    ///< freed with another capacity than it was given
+  unknown_block,    ///< freed or resized a block that is not live
+  wrong_size,       ///< freed with another size than it was allocated with
+  wrong_alignment,  ///< freed with another alignment
+  wrong_capacity,   ///< freed with another capacity than it was given
 };
 
 struct Finding {

@@ -33,15 +33,15 @@ enum Step : std::uint32_t {
 
 /// What the server found out about its subject, once.
 struct ChildFacts {
-  std::uint32_t ready = 0;         ///< 1: the facts hold
-  std::uint32_t capabilities = 0;  ///< bits of Capabilities
-  std::uint32_t proven = 0;        ///< process subjects: malloc comes from the library asked for
-  std::uint32_t sized_free = 0;    ///< deallocate_sized is there
+  std::uint32_t ready = 0;           ///< 1: the facts hold
+  std::uint32_t capabilities = 0;    ///< bits of Capabilities
+  std::uint32_t proven = 0;          ///< process subjects: malloc comes from the library asked for
+  std::uint32_t sized_free = 0;      ///< deallocate_sized is there
   std::uint32_t takes_upstream = 0;  ///< its first block came from the checking backing
   std::uint32_t instrumented = 0;    ///< the child is built with sanitizers
   std::uint32_t make_error = 0;      ///< the subject cannot be made here: an ErrorCode
-  char provider[256] = {};         ///< path of the library that serves malloc
-  char sized_by[64] = {};          ///< function that frees with a size, or why there is none
+  char provider[256] = {};           ///< path of the library that serves malloc
+  char sized_by[64] = {};            ///< function that frees with a size, or why there is none
 };
 
 struct CaseSettings {
@@ -71,9 +71,9 @@ struct SharedCase {
   ChildFacts facts;
   CaseSettings settings;
   std::uint32_t command_count = 0;
-  std::int32_t case_pid = 0;              ///< written by the server
-  std::uint32_t error_code = 0;           ///< the subject could not be made: an ErrorCode
-  std::atomic<std::uint32_t> step{0};     ///< index of the command that runs, or a Step
+  std::int32_t case_pid = 0;               ///< written by the server
+  std::uint32_t error_code = 0;            ///< the subject could not be made: an ErrorCode
+  std::atomic<std::uint32_t> step{0};      ///< index of the command that runs, or a Step
   std::atomic<std::uint64_t> progress{0};  ///< grows with every step, over all cycles
   Figures figures;
   Finding findings[finding_limit];
