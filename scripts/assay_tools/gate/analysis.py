@@ -86,7 +86,7 @@ def analyse(
     rows.sort(key=lambda row: (order.get(row.renamed_from or row.name, 0), row.metric))
     if options.strict:
         for row in rows:
-            if row.verdict is Verdict.INCONCLUSIVE:
+            if row.verdict is Verdict.INCONCLUSIVE and row.exit_code is Exit.GOOD:
                 row.exit_code = Exit.INCONCLUSIVE
     ratios = [row.ratio for row in rows if row.ratio is not None and row.unit == "s"]
     findings = _whole_findings(rows, options)
@@ -186,6 +186,9 @@ def _judge_two_stages(items: Sequence[Measured], options: Options, rule: Rule) -
             _unflagged(item.row, rule, "not a suspect in the screening run")
         elif _enough(item, rule, confirmed=True):
             second.append((item, screened))
+        elif screened.suspect == SLOWER:
+            item.row.reason_code, item.row.exit_code = "unconfirmed", Exit.INCOMPLETE
+            item.row.reason = f"a suspect at x{screened.ratio:.3f}; {item.row.reason}"
     directions = [screened.suspect or SLOWER for _, screened in second]
     decided = rules.confirm([_pair(item, True) for item, _ in second], directions, rule)
     for (item, screened), outcome, direction in zip(second, decided, directions, strict=True):

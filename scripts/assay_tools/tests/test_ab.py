@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from assay_tools.benchfile import Bench, Sample
+from assay_tools.gate.runner import Pass
 from assay_tools.tests.conftest import SCRIPTS, Gate
 
 ROWS: list[dict[str, Any]] = [{"name": "alloc/size:8"}, {"name": "free/[x]"}, {"name": "copy"}]
@@ -199,6 +201,31 @@ def test_the_seed_decides_the_order_and_the_result(gate: Gate) -> None:
         ab(part, base, head)
         outcomes.append([(r["p"], r["ratio"], r["ci95"]) for r in part.result()["rows"]])
     assert outcomes[0] == outcomes[1]
+
+
+def test_the_order_in_a_pair_is_drawn_from_the_seed(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assay_tools.gate import ab as module
+
+    sides: list[str] = []
+
+    def record(target: Any, names: list[str], limits: Any, work: Path) -> Pass:
+        sides.append(target.side)
+        benches = {n: Bench(n, samples=[Sample(real_s=1.0, cpu_s=1.0)]) for n in names}
+        return Pass(benches, {"num_cpus": 2, "library_build_type": "release"})
+
+    monkeypatch.setattr(module, "run_pass", record)
+    twin = gate.fake("base", ROWS)
+    orders = []
+    for seed in (1, 1, 2):
+        sides.clear()
+        assert ab(gate, twin, twin, "--seed", seed) == 0
+        pairs = [tuple(sides[i : i + 2]) for i in range(0, len(sides), 2)]
+        assert all(set(pair) == {"base", "head"} for pair in pairs)
+        assert len(set(pairs)) == 2  # both orders occur
+        orders.append(pairs)
+    assert orders[0] == orders[1] != orders[2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])

@@ -29,6 +29,37 @@ def test_a_slow_row_fails_and_a_fast_one_is_reported(gate: Gate) -> None:
     assert gate.verdicts() == {"steady": "same", "a": "regression", "b": "improvement"}
 
 
+def staged(name: str, screen: float, confirm: float | None) -> list[dict[str, Any]]:
+    """Both stages of an interleaved session, each with its own slowdown."""
+    rows = rows_of(name, times(11, n=10, factor=screen), assay_stage="screen")
+    if confirm is not None:
+        rows += rows_of(name, times(12, n=20, factor=confirm), assay_stage="confirm")
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("screen", "confirm", "verdict", "code"),
+    [
+        (1.2, 1.2, "regression", 1),
+        (1.2, 1.0, "same", 0),
+        (1.2, 1.04, "same", 0),
+        (1.2, 0.8, "same", 0),
+        (1.0, 1.2, "same", 0),
+        (0.8, 0.8, "improvement", 0),
+        (0.8, 1.0, "same", 0),
+        (1.2, None, "inconclusive", 4),
+    ],
+)
+def test_only_fresh_data_confirms_a_suspect(
+    gate: Gate, screen: float, confirm: float | None, verdict: str, code: int
+) -> None:
+    base = staged("s", 1.0, None if confirm is None else 1.0)
+    assert gate.compare(base, staged("s", screen, confirm)) == code
+    steady = staged("steady", 1.0, 1.0)
+    assert gate.compare(base + steady, staged("s", screen, confirm) + steady) == code
+    assert gate.verdicts()["s"] == verdict
+
+
 def test_256_regressions_exit_1(gate: Gate) -> None:
     base, head = [], []
     for index in range(256):
