@@ -386,7 +386,7 @@ class Replayer {
   Backing& backing_;
   const ReplayOptions options_;
   const Touch touch_;
-  const TickClock clock_;
+  const TickClock& clock_ = TickClock::get();
   const Mapped<Block> blocks_;         // of each slot
   const Mapped<std::uint64_t> ticks_;  // of each step of each timed repetition
   const std::size_t page_;

@@ -22,8 +22,11 @@ namespace assay::harness {
 /// CLOCK_MONOTONIC elsewhere.
 class TickClock {
  public:
-  /// Calibrates against CLOCK_MONOTONIC. **Cost** 10 ms.
-  TickClock() noexcept;
+  /// The process's one clock. **Cost** the first call calibrates for 10 ms.
+  static const TickClock& get() noexcept {
+    static const TickClock clock;
+    return clock;
+  }
 
   [[nodiscard]] std::uint64_t now() const noexcept {
 #if defined(__x86_64__)
@@ -39,6 +42,8 @@ class TickClock {
   [[nodiscard]] double cost_ns() const noexcept { return cost_ns_; }
 
  private:
+  TickClock() noexcept;
+
   bool counter_ = false;
   double ns_per_tick_ = 1;
   double cost_ns_ = 0;
