@@ -1,4 +1,5 @@
 // assay-verify: is this allocator correct?
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -32,6 +33,7 @@ constexpr const char* footer =
 struct Options {
   std::vector<std::string> subjects;
   std::vector<std::string> properties;
+  std::vector<std::string> origins;
   std::vector<std::string> serve;
   std::uint32_t cases = 100;
   std::uint64_t seed = 1;
@@ -63,9 +65,12 @@ void list_everything() {
   }
 }
 
-bool shipped(const Subject& subject) {
-  return subject.origin == Origin::assay || subject.origin == Origin::system ||
-         subject.origin == Origin::foreign;
+bool wanted_origin(const Subject& subject, const std::vector<std::string>& origins) {
+  if (origins.empty()) {
+    return subject.origin == Origin::assay || subject.origin == Origin::system ||
+           subject.origin == Origin::foreign;
+  }
+  return std::find(origins.begin(), origins.end(), name_of(subject.origin)) != origins.end();
 }
 
 std::optional<std::string> choose(const Options& options, CampaignPlan& plan) {
@@ -86,7 +91,9 @@ std::optional<std::string> choose(const Options& options, CampaignPlan& plan) {
   if (options.properties.empty()) plan.properties.assign(properties().begin(), properties().end());
   const bool chosen = !options.subjects.empty();
   for (const Subject* subject : harness::subjects()) {
-    if (!chosen && !options.mutants && shipped(*subject)) plan.subjects.push_back(subject);
+    if (!chosen && !options.mutants && wanted_origin(*subject, options.origins)) {
+      plan.subjects.push_back(subject);
+    }
     if (options.demos && subject->origin == Origin::demo) plan.subjects.push_back(subject);
     if ((options.mutants || options.with_mutants) && subject->origin == Origin::mutant) {
       plan.mutants.push_back(subject);
@@ -174,6 +181,9 @@ void declare(CLI::App& app, Options& options) {
       ->type_name("ID");
   app.add_option("--property", options.properties, "only this property (again for more)")
       ->type_name("ID");
+  app.add_option("--origin", options.origins, "only subjects of this origin (again for more)")
+      ->check(CLI::IsMember({"assay", "system", "foreign"}))
+      ->type_name("ORIGIN");
   app.add_option("--cases", options.cases, "cases of each cell")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1'000'000u));

@@ -17,8 +17,8 @@ using harness::Subject;
 using harness::VerifyCell;
 using std::chrono::milliseconds;
 
-constexpr milliseconds shrinking_stall{200};
-constexpr auto shrinking_time_max = std::chrono::seconds(10);
+constexpr milliseconds shrinking_stall{150};
+constexpr auto shrinking_time_max = std::chrono::seconds(5);
 constexpr std::size_t shrinking_runs_max = 1500;
 
 /// SplitMix64: neighbouring inputs give unrelated outputs.
@@ -49,6 +49,9 @@ struct Found {
 void shrink_case(const Property& property, ChildServer& server, Found& found,
                  milliseconds full_stall) {
   const CellOutcome wanted = found.judgement.outcome;
+  // What fails in a command must go on failing in one, not in the drain behind it: the last line of
+  // the list then names the culprit.
+  const bool in_command = found.judgement.step < found.which.commands.size();
   const auto give_up = Clock::now() + shrinking_time_max;
   const auto try_case = [&](const Commands& commands, milliseconds stall) {
     const Case candidate{found.which.settings, commands};
@@ -60,6 +63,7 @@ void shrink_case(const Property& property, ChildServer& server, Found& found,
       [&](const Commands& commands) -> std::optional<std::uint32_t> {
     const auto [run, judgement] = try_case(commands, shrinking_stall);
     if (judgement.outcome != wanted) return std::nullopt;
+    if (in_command && judgement.step >= commands.size()) return std::nullopt;
     return judgement.step;
   };
   const auto shrunk = harness::shrink(

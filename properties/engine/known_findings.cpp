@@ -13,8 +13,9 @@ struct KnownFinding {
 };
 
 constexpr std::string_view pmr_pools =
-    "libstdc++ chooses a pool by max(size, alignment) alone, and its pools of 24 or 48 bytes are "
-    "not aligned to 16: two calls of allocate(17, 16) show it without assay";
+    "libstdc++ chooses a pool by max(size, alignment) alone, and its block sizes (24, 48, "
+    "80, ...) need not be multiples of the alignment: allocate(17, 1) and then allocate(17, 16) "
+    "show it without assay";
 
 constexpr std::array known = {
     KnownFinding{"pmr_unsynchronized", "address_alignment", pmr_pools},

@@ -1,0 +1,182 @@
+#include <filesystem>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "../engine/campaign.hpp"
+#include "../engine/cell.hpp"
+#include "../engine/generators.hpp"
+#include "assay/harness/process.hpp"
+#include "assay/harness/trace.hpp"
+
+namespace assay::properties {
+namespace {
+
+using harness::CellOutcome;
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "assay-verify-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+harness::ChildResult verify(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), harness::sibling_program("assay-verify"));
+  return harness::run_child({.arguments = std::move(arguments)}).value();
+}
+
+TEST(Generators, SeedIsAllThereIs) {
+  for (const Property* property : properties()) {
+    EXPECT_EQ(generate(*property, 42), generate(*property, 42)) << property->id;
+    EXPECT_NE(generate(*property, 42), generate(*property, 43)) << property->id;
+    EXPECT_LE(generate(*property, 42).size(), harness::command_limit) << property->id;
+  }
+}
+
+TEST(Properties, EachHasAMutantThatItMustCatch) {
+  for (const Property* property : properties()) {
+    bool found = false;
+    for (const auto* subject : harness::subjects()) {
+      found = found ||
+              (subject->origin == harness::Origin::mutant && subject->killed_by == property->id);
+    }
+    EXPECT_TRUE(found) << property->id;
+  }
+}
+
+TEST(Counterexample, SurvivesItsTrace) {
+  Counterexample kept;
+  kept.subject = "heap";
+  kept.property = "no_overlap";
+  kept.seed = 7;
+  kept.outcome = CellOutcome::crashed;
+  kept.detail = "what happened";
+  kept.which.settings = {
+      .address_space_limit = 1, .upstream_limit = 2, .cycles = 3, .sized_free = 1};
+  kept.which.commands = {allocate(5, 100, 64), fill(5),     resize(5, 7),
+                         allocate(9, 1, 1),    check(5),    free_slot(5),
+                         allocate(5, 3, 8),    free_slot(9)};
+  kept.which.commands[0].zero = 1;
+  kept.outcomes.assign(kept.which.commands.size(), Outcome{.status = Status::done});
+  const auto read = harness::parse_trace(harness::to_text(to_trace(kept)), "kept");
+  ASSERT_TRUE(read.has_value());
+  const auto back = from_trace(*read);
+  ASSERT_TRUE(back.has_value()) << back.error();
+  EXPECT_EQ(back->which.commands, kept.which.commands);
+  EXPECT_EQ(back->which.settings.address_space_limit, 1u);
+  EXPECT_EQ(back->which.settings.upstream_limit, 2u);
+  EXPECT_EQ(back->which.settings.cycles, 3u);
+  EXPECT_EQ(back->which.settings.sized_free, 1u);
+  EXPECT_EQ(back->outcome, CellOutcome::crashed);
+  EXPECT_EQ(back->detail, kept.detail);
+  EXPECT_EQ(back->seed, 7u);
+}
+
+TEST(Counterexample, DamagedKeysAreNamed) {
+  harness::Trace trace;
+  EXPECT_NE(from_trace(trace).error().find("property"), std::string::npos);
+  trace.header.property = "no_overlap";
+  trace.header.extra = {{"cycles", "many"}};
+  EXPECT_NE(from_trace(trace).error().find("cycles: 'many'"), std::string::npos);
+  trace.header.extra = {{"slots", "1 64"}};
+  EXPECT_NE(from_trace(trace).error().find("slots: '64'"), std::string::npos);
+  trace.header.extra = {{"outcome", "pass"}};
+  EXPECT_NE(from_trace(trace).error().find("outcome: 'pass'"), std::string::npos);
+  trace.header.extra.clear();
+  trace.events = {{.operation = TraceOperation::allocate, .size = 8}};
+  EXPECT_NE(from_trace(trace).error().find("slots"), std::string::npos);
+}
+
+// fault:B-51: the printed seed and the written trace reproduce the failure, or it is called flaky.
+TEST(Verify, TraceOfAMutantReproduces) {
+  const Folder folder;
+  const auto* mutant = harness::find_subject("mutant_same_block_twice");
+  const auto* property = find_property("no_overlap");
+  const auto result = run_campaign({.subjects = {mutant},
+                                    .properties = {property},
+                                    .mutants = {},
+                                    .trace_folder = folder.path(),
+                                    .on_cell = {}});
+  ASSERT_EQ(result.cells.size(), 1u);
+  const auto& cell = result.cells.front();
+  EXPECT_EQ(cell.outcome, CellOutcome::fail);
+  EXPECT_EQ(cell.reproduced, true);
+  EXPECT_LE(cell.commands.size(), 18u);  // 8 blocks made and freed, then two owners of the last
+  ASSERT_TRUE(cell.trace.has_value());
+
+  const auto again = verify({"--reproduce", *cell.trace});
+  EXPECT_EQ(again.end, harness::ChildResult::End::exited);
+  EXPECT_EQ(again.code, 1) << again.standard_error;
+  EXPECT_NE(again.standard_output.find(cell.detail), std::string::npos) << again.standard_output;
+
+  const auto whole = verify({"--reproduce", *cell.trace, "--subject", "heap"});
+  EXPECT_EQ(whole.code, 0);
+  EXPECT_NE(whole.standard_output.find("did not reproduce"), std::string::npos);
+}
+
+TEST(Verify, DemosShowTheirRowsAndOthersGoOn) {
+  const auto result =
+      run_campaign({.subjects = {harness::find_subject("demo_crash"),
+                                 harness::find_subject("demo_hang"), harness::find_subject("heap")},
+                    .properties = {find_property("no_overlap")},
+                    .mutants = {},
+                    .trace_folder = "",
+                    .on_cell = {}});
+  ASSERT_EQ(result.cells.size(), 3u);
+  EXPECT_EQ(result.cells[0].outcome, CellOutcome::crashed);
+  EXPECT_NE(result.cells[0].commands.back().find("allocate"), std::string::npos);
+  EXPECT_EQ(result.cells[1].outcome, CellOutcome::timed_out);
+  EXPECT_NE(result.cells[1].commands.back().find("free"), std::string::npos);
+  EXPECT_EQ(result.cells[2].outcome, CellOutcome::pass);
+}
+
+TEST(Verify, UnknownNamesAreUsageErrors) {
+  const auto subject = verify({"--subject", "no_such_subject"});
+  EXPECT_EQ(subject.code, 2);
+  EXPECT_NE(subject.standard_error.find("no_such_subject"), std::string::npos);
+  const auto property = verify({"--property", "no_such_property"});
+  EXPECT_EQ(property.code, 2);
+  EXPECT_NE(property.standard_error.find("no_such_property"), std::string::npos);
+  EXPECT_EQ(verify({"--no-such-flag"}).code, 2);
+  EXPECT_EQ(verify({"--reproduce", "/no/such/file"}).code, 2);
+  EXPECT_EQ(verify({"--help"}).code, 0);
+}
+
+TEST(Verify, JsonHoldsTheWholeScorecard) {
+  const Folder folder;
+  const std::string out = folder.path() + "/verify.json";
+  const auto run = verify({"--subject", "heap", "--subject", "mutant_drops_tail", "--property",
+                           "contents_survive", "--cases", "5", "--seed", "3", "--out", out,
+                           "--traces", folder.path()});
+  EXPECT_EQ(run.code, 1) << run.standard_error;
+  const auto json = nlohmann::json::parse(harness::read_text(out).value());
+  EXPECT_EQ(json.at("schema"), "assay.verify/1");
+  EXPECT_EQ(json.at("seed"), 3);
+  EXPECT_TRUE(json.at("context").is_object());
+  EXPECT_EQ(json.at("subjects").at(0).at("id"), "heap");
+  EXPECT_EQ(json.at("subjects").at(0).at("kind"), "in_process");
+  EXPECT_EQ(json.at("properties").at(0).at("id"), "contents_survive");
+  const auto& passed = json.at("cells").at(0);
+  EXPECT_EQ(passed.at("outcome"), "pass");
+  EXPECT_EQ(passed.at("cases"), 5);
+  EXPECT_TRUE(passed.at("trace").is_null());
+  const auto& failed = json.at("cells").at(1);
+  EXPECT_EQ(failed.at("outcome"), "fail");
+  EXPECT_EQ(failed.at("reproduced"), true);
+  EXPECT_FALSE(failed.at("commands").empty());
+  EXPECT_TRUE(std::filesystem::exists(failed.at("trace").get<std::string>()));
+}
+
+}  // namespace
+}  // namespace assay::properties
