@@ -47,8 +47,9 @@ Trace record_four_threads(int steps) {
         {
           const std::lock_guard lock(mutex);
           if (shared.empty()) continue;
-          mine = shared[next() % shared.size()];
-          std::erase(shared, mine);
+          std::swap(shared[next() % shared.size()], shared.back());
+          mine = shared.back();
+          shared.pop_back();
         }
         Request to = mine.second;
         to.size += next() % 500;
