@@ -47,8 +47,9 @@ Trace record_four_threads(int steps) {
         {
           const std::lock_guard lock(mutex);
           if (shared.empty()) continue;
-          mine = shared[next() % shared.size()];
-          std::erase(shared, mine);
+          std::swap(shared[next() % shared.size()], shared.back());
+          mine = shared.back();
+          shared.pop_back();
         }
         Request to = mine.second;
         to.size += next() % 500;
@@ -85,7 +86,7 @@ TEST(RecordedTrace, OfFourThreadsComesBackFromItsText) {
 // The kept recording was made by the function above: `core-tests --gtest_filter=*Fixture*` with
 // ASSAY_RECORD set writes it anew.
 TEST(RecordedTrace, FixtureIsAWholeRecording) {
-  const std::string path = ASSAY_TEST_DATA "/traces/four-threads.trace";
+  const std::string path = ASSAY_TEST_DATA "/traces/recorded-four-threads.trace";
   if (std::getenv("ASSAY_RECORD") != nullptr) {
     ASSERT_TRUE(write_atomically(path, to_text(record_four_threads(60))).has_value());
   }
