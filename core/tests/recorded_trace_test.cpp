@@ -86,7 +86,7 @@ TEST(RecordedTrace, OfFourThreadsComesBackFromItsText) {
 // The kept recording was made by the function above: `core-tests --gtest_filter=*Fixture*` with
 // ASSAY_RECORD set writes it anew.
 TEST(RecordedTrace, FixtureIsAWholeRecording) {
-  const std::string path = ASSAY_TEST_DATA "/traces/four-threads.trace";
+  const std::string path = ASSAY_TEST_DATA "/traces/recorded-four-threads.trace";
   if (std::getenv("ASSAY_RECORD") != nullptr) {
     ASSERT_TRUE(write_atomically(path, to_text(record_four_threads(60))).has_value());
   }
