@@ -88,6 +88,8 @@ TEST(ChildServer, PreloadThatDoesNotTakeIsSeen) {
   // The loader only warns, and the program runs with the C library's malloc.
   const harness::Subject absent{.id = "absent",
                                 .origin = harness::Origin::foreign,
+                                .summary = "",
+                                .make = nullptr,
                                 .preload = "libno-such-malloc.so.1",
                                 .package = "no-such-malloc"};
   const auto server = ChildServer::start(absent, patience).value();
