@@ -98,8 +98,9 @@ TEST(ChildServer, PreloadThatDoesNotTakeIsSeen) {
 }
 
 TEST(ChildServer, PreloadChildHasNoCxxRuntime) {
-  const auto listed = harness::run_child(
-      {.arguments = {"/usr/bin/ldd", harness::sibling_program("assay-preload-child")}});
+  harness::ChildSpec spec;
+  spec.arguments = {"/usr/bin/ldd", harness::sibling_program("assay-preload-child")};
+  const auto listed = harness::run_child(spec);
   ASSERT_TRUE(listed.has_value());
   ASSERT_TRUE(listed.value().succeeded()) << listed.value().standard_error;
   EXPECT_NE(listed.value().standard_output.find("libc.so"), std::string::npos);
