@@ -17,7 +17,8 @@ Command free_slot(std::uint16_t slot) {
 std::vector<Command> haystack() {
   std::vector<Command> commands;
   for (std::uint16_t i = 0; i < 200; ++i) {
-    commands.push_back(i % 2 == 0 ? allocate(i % 60, 100 + i, 64) : free_slot((i + 7) % 60));
+    const auto slot = static_cast<std::uint16_t>(i % 60);
+    commands.push_back(i % 2 == 0 ? allocate(slot, 100u + i, 64) : free_slot(slot));
   }
   commands[20] = allocate(61, 5000, 4096);
   commands[90] = free_slot(61);

@@ -88,6 +88,8 @@ TEST(ChildServer, PreloadThatDoesNotTakeIsSeen) {
   // The loader only warns, and the program runs with the C library's malloc.
   const harness::Subject absent{.id = "absent",
                                 .origin = harness::Origin::foreign,
+                                .summary = "",
+                                .make = nullptr,
                                 .preload = "libno-such-malloc.so.1",
                                 .package = "no-such-malloc"};
   const auto server = ChildServer::start(absent, patience).value();
@@ -96,8 +98,9 @@ TEST(ChildServer, PreloadThatDoesNotTakeIsSeen) {
 }
 
 TEST(ChildServer, PreloadChildHasNoCxxRuntime) {
-  const auto listed = harness::run_child(
-      {.arguments = {"/usr/bin/ldd", harness::sibling_program("assay-preload-child")}});
+  harness::ChildSpec spec;
+  spec.arguments = {"/usr/bin/ldd", harness::sibling_program("assay-preload-child")};
+  const auto listed = harness::run_child(spec);
   ASSERT_TRUE(listed.has_value());
   ASSERT_TRUE(listed.value().succeeded()) << listed.value().standard_error;
   EXPECT_NE(listed.value().standard_output.find("libc.so"), std::string::npos);

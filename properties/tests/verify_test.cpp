@@ -32,8 +32,10 @@ class Folder {
 };
 
 harness::ChildResult verify(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), harness::sibling_program("assay-verify"));
-  return harness::run_child({.arguments = std::move(arguments)}).value();
+  harness::ChildSpec spec;
+  spec.arguments = std::move(arguments);
+  spec.arguments.insert(spec.arguments.begin(), harness::sibling_program("assay-verify"));
+  return harness::run_child(spec).value();
 }
 
 TEST(Generators, SeedIsAllThereIs) {

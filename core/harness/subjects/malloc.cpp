@@ -47,7 +47,7 @@ class Malloc final : public Backing {
   }
   Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
                   Error& error) noexcept override {
-    if (may_move == MayMove::no || to.alignment > info().natural_alignment) {
+    if (may_move == MayMove::no || needs_aligned_alloc(to)) {
       error = Error::make(ErrorCode::not_supported, "resize", info().id, to.size);
       return {};
     }
@@ -64,8 +64,13 @@ class Malloc final : public Backing {
     return {reinterpret_cast<std::uintptr_t>(memory), to.size};
   }
 
+  /// malloc aligns to 16 only what is 16 bytes or more: jemalloc, mimalloc and tcmalloc place
+  /// smaller blocks at multiples of 8, which C allows for objects of that size.
+  static bool needs_aligned_alloc(const Request& request) noexcept {
+    return request.alignment > alignof(std::max_align_t) || request.alignment > request.size;
+  }
   static void* get(const Request& request) noexcept {
-    if (request.alignment > alignof(std::max_align_t)) {
+    if (needs_aligned_alloc(request)) {
       // aligned_alloc wants the size rounded to the alignment (Scudo insists).
       void* const memory =
           std::aligned_alloc(request.alignment, align_up(request.size, request.alignment));
