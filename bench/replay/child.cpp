@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -212,8 +213,8 @@ int child_main(std::span<char* const> arguments, const Subject& subject) {
   replay_options.figures = figures_source(subject);
   const ReplayRun run = harness::replay(plan.value(), *backing.value(), replay_options);
   const int code = say(run.problem.empty() ? "ok" : "error", run.problem, run);
-  // A subject that lost blocks would break a contract in its destructor; the row has said it.
-  if (!run.problem.empty()) static_cast<void>(backing.value().detach());
+  // The row has said it; a subject that lost blocks would break a contract in its destructor.
+  if (!run.problem.empty()) std::_Exit(code);
   return code;
 }
 
