@@ -111,17 +111,6 @@ class Miscounted : public AllocateFree {
   }
 };
 
-/// What is left of an operation that the compiler removed.
-class Elided {
- public:
-  static constexpr Family facts{.name = "elided",
-                                .summary = "",
-                                .sizes = {.first = 64, .last = 64, .last_full = 64},
-                                .allocations = 0};
-  explicit Elided(const Input&) {}
-  bool operator()(Backing&, Error&) noexcept { return true; }
-};
-
 }  // namespace
 }  // namespace assay::bench
 
@@ -142,8 +131,7 @@ int main(int argc, char** argv) {
   static constexpr Family one = family_of<SmallOne>();
   static constexpr Family batch = family_of<SmallBatch>();
   static constexpr Family miscounted = family_of<Miscounted>();
-  static constexpr Family elided = family_of<Elided>();
-  static constexpr std::array<const Family*, 4> offered = {&one, &batch, &miscounted, &elided};
+  static constexpr std::array<const Family*, 3> offered = {&one, &batch, &miscounted};
   std::array<const assay::harness::Subject*, all.size()> subjects{};
   for (std::size_t i = 0; i < all.size(); ++i) subjects[i] = &all[i];
   return bench_main(argc, argv, {.subjects = subjects, .families = offered});
