@@ -399,6 +399,35 @@ TEST_F(BytesTest, JoinRefusesStrangersAndTouchesNeither) {
   EXPECT_EQ(c.len(), 4u);  // NOLINT(bugprone-use-after-move)
 }
 
+TEST_F(BytesTest, RoomIsJoinedOnlyToItsNeighbour) {
+  Bytes left = Bytes::with_capacity(32, *home_).value();
+  ASSERT_TRUE(left.extend(counting(16)).has_value());
+  Bytes middle = left.split(8).value();
+  Bytes room = middle.split(8).value();
+  ASSERT_TRUE(left.join(std::move(room)).has_value()) << "an empty side is always accepted";
+  EXPECT_EQ(left.capacity(), 8u);
+  EXPECT_EQ(content(middle)[0], counting(16)[8]);
+}
+
+// A half taken back from sharing is divided and shared again: the groups stay two deep.
+TEST_F(BytesTest, HalvesOfHalvesShareAndForkLikeAnyOther) {
+  Bytes left = made(64, 1, *home_);
+  Bytes right = left.split(32).value();
+  ASSERT_TRUE(right.shared().has_value());
+  ASSERT_TRUE(right.write(Writer::no_copy()).has_value());
+  Bytes quarter = right.split(16).value();
+  ASSERT_TRUE(quarter.shared().has_value());
+  Bytes clone = quarter.clone().value();
+  left = Bytes();
+  right = Bytes();
+  const CopyCount copies;
+  clone.write().value()[0] = std::byte{0};
+  EXPECT_EQ(copies.so_far(), 16u);
+  EXPECT_EQ(&clone.home(), home_.get());
+  EXPECT_EQ(quarter[0], counting(64)[48]);
+  EXPECT_EQ(backing_->usage().live_blocks, 2u);
+}
+
 TEST_F(BytesTest, JoinOfWindowsStaysSharedAndOfStealableHalvesBecomesExclusive) {
   Bytes a = made(8, 1, *home_);
   ASSERT_TRUE(a.shared().has_value());

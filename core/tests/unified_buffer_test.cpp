@@ -331,6 +331,19 @@ TEST_F(UnifiedBufferTest, FreezesAndDetachesWithoutACopy) {
   EXPECT_EQ(UnifiedBuffer::detach(none).error().code, ErrorCode::zero_size);
 }
 
+TEST_F(UnifiedBufferTest, DetachedBytesGrowIntoZeros) {  // ub:I-1
+  for (const Wipe wipe : {Wipe::no, Wipe::on_release}) {
+    const auto home = Home::make(backing_, {.wipe = wipe}).value();
+    Bytes bytes = Bytes::with_capacity(112, *home).value();
+    ASSERT_TRUE(bytes.extend(counting(50)).has_value());
+    bytes.truncate(10);
+    auto buffer = UnifiedBuffer::detach(bytes).value();
+    ASSERT_TRUE(buffer.try_grow_in_place(112).has_value());
+    EXPECT_TRUE(all_zero(buffer.as_span().value().subspan(10)));
+    EXPECT_EQ(buffer.as_span().value()[9], counting(10)[9]);
+  }
+}
+
 TEST(UnifiedBuffer, DeviceOnlyMemoryIsNeverShownToTheHost) {  // ub:I-6
   /// Heap memory whose host access is denied, as a device's would be.
   class Remote final : public Adaptor {

@@ -17,8 +17,8 @@ enum class BytesOperation : std::uint8_t {
   drop,
   move,  ///< b = a
   clone,
-  view,   ///< b = a[x, x + y)
-  split,  ///< b = a[x, ...)
+  view,   ///< b = a[x, x + y), x and y taken modulo the length
+  split,  ///< b = a[x, ...), x taken modulo the length
   join,   ///< a = a + b
   share,
   write,        ///< every byte of a from x on

@@ -163,9 +163,10 @@ class BytesWorld {
   void view(const BytesCommand& command, std::size_t slot, std::size_t other) {
     if (slot == other) return;
     const ModelValue& model = model_.slots[slot];
-    const std::size_t start = command.x;
-    const std::size_t end = start + command.y;
-    const bool in_range = end <= model.content.size();
+    const std::size_t len = model.content.size();
+    const std::size_t start = limited(command.x, len);
+    const std::size_t end = start + limited(command.y, len - start + 1);  // one too far at most
+    const bool in_range = end <= len;
     const bool exclusive = !model.shared() && values_[slot].has_block();
     const ErrorCode expected = !in_range   ? ErrorCode::out_of_range
                                : exclusive ? ErrorCode::not_supported
@@ -185,7 +186,7 @@ class BytesWorld {
   void split(const BytesCommand& command, std::size_t slot, std::size_t other) {
     if (slot == other) return;
     ModelValue& model = model_.slots[slot];
-    const std::size_t offset = command.x;
+    const std::size_t offset = limited(command.x, model.content.size() + 1);
     const bool in_range = offset <= model.content.size();
     const std::uint64_t copies =
         command.owned && model_.write_copies(model) ? model.content.size() : 0;

@@ -152,7 +152,6 @@ Result<void> Bytes::shared() noexcept {
     *this = empty_at(home());
     return {};
   }
-  note_written();
   if (!controller_->unique()) {
     Error error;
     auto* const child = controller_->make_child(address(), static_cast<std::size_t>(tail_), error);

@@ -18,7 +18,6 @@ void Bytes::truncate(std::size_t n) noexcept {
 
 /// Divides the value where it is; cannot fail. **Pre** offset <= len(), a value with a block.
 Bytes Bytes::cut(std::size_t offset) noexcept {
-  note_written();
   const std::size_t right_len = len_ - offset;
   const std::uint64_t right_tail = is_shared() ? shared_tail : tail_ - offset;
   const bool right_has_nothing = right_len == 0 && (is_shared() || right_tail == 0);

@@ -242,8 +242,7 @@ Result<UnifiedBuffer> UnifiedBuffer::detach(Bytes& bytes) noexcept {
   }
   const std::size_t size = bytes.len();
   AllocationController* const taken = bytes.surrender();
-  // The buffer may be written anywhere from now on, and its tail holds what `Bytes` left there.
-  taken->raise_mark(taken->end());
+  // What `Bytes` wrote is marked; beyond its length the block holds whatever was left there.
   return UnifiedBuffer(taken, size, taken->requested(), DeviceId{});
 }
 
