@@ -30,7 +30,8 @@ void scenario(Backing& chain) {
     }
   };
   unsigned char tag = 1;
-  for (const std::size_t size : {100, 5000, 40'000, 300'000, 2'000'000, 100, 31'000, 31'000}) {
+  constexpr std::size_t sizes[] = {100, 5000, 40'000, 300'000, 2'000'000, 100, 31'000, 31'000};
+  for (const std::size_t size : sizes) {
     const Request request{.size = size, .alignment = 64, .init = Init::zero};
     const auto block = chain.allocate(request);
     if (!block) continue;

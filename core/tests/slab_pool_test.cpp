@@ -348,7 +348,8 @@ TEST(SlabPool, KeepsNoMoreThanItMay) {
 TEST(SlabPool, CutsFreeChunksAnewForOtherClasses) {
   const auto probe = Probe::make();
   const auto pool = SlabPool::make(probe);
-  for (const std::size_t size : {16, 100, 1000, 10000, 30000, 16}) {
+  constexpr std::size_t sizes[] = {16, 100, 1000, 10000, 30000, 16};
+  for (const std::size_t size : sizes) {
     const Request request{.size = size, .init = Init::zero};
     const auto block = pool->allocate(request).value();
     EXPECT_TRUE(all_bytes(*pool, block, 0, block.capacity, 0)) << size;
