@@ -16,7 +16,6 @@ namespace {
 
 using harness::CellOutcome;
 using harness::ChildServer;
-using harness::Origin;
 using harness::Subject;
 using harness::VerifyCell;
 using harness::VerifySubject;
@@ -78,9 +77,6 @@ class Campaign {
 
   void run_job(Job& job) {
     const Subject& subject = *job.subject;
-    if (subject.origin == Origin::foreign && harness::built_with_sanitizers()) {
-      return skip_all(job, "foreign libraries run in uninstrumented builds only");
-    }
     std::unique_ptr<ChildServer> server;
     for (const Property* property : job.properties) {
       // A child of its own where the last one is lost.
@@ -93,7 +89,7 @@ class Campaign {
         finish(job, lost(job, *property, *server));
         continue;
       }
-      if (std::string reason = why_not(subject, server->facts()); !reason.empty()) {
+      if (std::string reason = why_not_here(subject, server->facts()); !reason.empty()) {
         return skip_all(job, reason);
       }
       job.told.ran = true;
@@ -101,15 +97,6 @@ class Campaign {
       finish(job, run_cell(subject, *property, *server, sources_.at(property), plan_of_cell()));
       if (harness::is_bad(job.cells.back().outcome)) server.reset();
     }
-  }
-
-  static std::string why_not(const Subject& subject, const ChildFacts& facts) {
-    if (facts.make_error != 0) {
-      return fmt::format("it cannot be made here: {}",
-                         name_of(static_cast<ErrorCode>(facts.make_error)));
-    }
-    if (facts.proven == 0) return fmt::format("install {}", subject.package);
-    return "";
   }
 
   VerifyCell lost(Job& job, const Property& property, const ChildServer& server) const {

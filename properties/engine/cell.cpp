@@ -170,10 +170,25 @@ Judgement judge(const Property& property, const Case& which, const CaseRun& run)
   return {CellOutcome::crashed, describe_end(run), step};
 }
 
+std::string why_not_here(const Subject& subject, const ChildFacts& facts) {
+  if (subject.origin == harness::Origin::foreign && harness::built_with_sanitizers()) {
+    return "foreign libraries run in uninstrumented builds only";
+  }
+  if (facts.make_error != 0) {
+    return fmt::format("it cannot be made here: {}",
+                       name_of(static_cast<ErrorCode>(facts.make_error)));
+  }
+  if (facts.proven == 0) return fmt::format("install {}", subject.package);
+  return "";
+}
+
 Result<std::pair<Judgement, CaseRun>> rerun(const Subject& subject, const Property& property,
                                             const Case& which, milliseconds stall) {
   ASSAY_TRY(const auto server, ChildServer::start(subject, stall * 5));
   if (!server->ready()) return Error::make(ErrorCode::io, "serve", "child server");
+  if (!why_not_here(subject, server->facts()).empty()) {
+    return Error::make(ErrorCode::not_supported, "run this subject here", "child server");
+  }
   CaseRun run = server->run(which, stall);
   Judgement judgement = judge(property, which, run);
   return std::pair(std::move(judgement), std::move(run));

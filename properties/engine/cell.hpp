@@ -54,7 +54,11 @@ struct Judgement {
                                            const Property& property, harness::ChildServer& server,
                                            CaseSource& source, const CellPlan& plan);
 
-/// Runs a counterexample in a fresh process. An Error of code none never comes back.
+/// Why this subject cannot be asked anything here ("install libmimalloc2.0"), or empty.
+[[nodiscard]] std::string why_not_here(const harness::Subject& subject, const ChildFacts& facts);
+
+/// Runs a counterexample in a fresh process. **Errors** io if the child does not come up,
+/// not_supported if the subject cannot run here.
 [[nodiscard]] Result<std::pair<Judgement, CaseRun>> rerun(const harness::Subject& subject,
                                                           const Property& property,
                                                           const Case& which,

@@ -127,6 +127,27 @@ TEST(Verify, TraceOfAMutantReproduces) {
   EXPECT_NE(whole.standard_output.find("did not reproduce"), std::string::npos);
 }
 
+TEST(Verify, SubjectThatCannotRunIsNeverCalledGood) {
+  const harness::Subject absent{.id = "absent",
+                                .origin = harness::Origin::foreign,
+                                .summary = "",
+                                .make = nullptr,
+                                .preload = "libno-such-malloc.so.1",
+                                .package = "no-such-malloc"};
+  const auto* property = find_property("no_overlap");
+  const auto again = rerun(absent, *property, {{}, {allocate(0, 8, 8)}}, std::chrono::seconds(2));
+  ASSERT_FALSE(again.has_value());
+  EXPECT_EQ(again.error().code, ErrorCode::not_supported);
+  const auto result = run_campaign({.subjects = {&absent},
+                                    .properties = {property},
+                                    .mutants = {},
+                                    .trace_folder = "",
+                                    .on_cell = {}});
+  EXPECT_EQ(result.cells.at(0).outcome, CellOutcome::skipped);
+  EXPECT_FALSE(result.cells.at(0).detail.empty());
+  EXPECT_FALSE(result.subjects.at(0).ran);
+}
+
 TEST(Verify, DemosShowTheirRowsAndOthersGoOn) {
   const auto result =
       run_campaign({.subjects = {harness::find_subject("demo_crash"),
