@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "rows.hpp"
 #include "support.hpp"
 
 namespace assay::bench {
@@ -105,7 +106,12 @@ TEST(Faulty, AnAbsentSubjectIsSkippedAndSaid) {
   EXPECT_EQ(outcome.rows.size(), 3u);
   ASSERT_EQ(outcome.context["skipped_subjects"].size(), 1u);
   EXPECT_EQ(outcome.context["skipped_subjects"][0]["subject"], "absent");
-  EXPECT_NE(outcome.child.standard_error.find("install assay-test-package"), std::string::npos);
+  harness::Subject absent;
+  absent.preload = "libassay-no-such-library.so.1";
+  absent.package = "assay-test-package";
+  EXPECT_NE(outcome.child.standard_error.find("absent is skipped: " + how_to_get(absent)),
+            std::string::npos)
+      << outcome.child.standard_error;
   EXPECT_EQ(run("assay-bench-faulty", {"--subject=absent", "--smoke"}).code, 77);
   EXPECT_EQ(run("assay-bench-faulty", {"--subject=absent", "--benchmark_list_tests"}).code, 77);
 }
