@@ -73,9 +73,10 @@ std::string reasons(const VerifyResult& result) {
     if (quiet || (cell.subject == last_subject && cell.detail == last_reason)) continue;
     last_subject = cell.subject;
     last_reason = cell.detail;
-    const std::string_view what = cell.outcome == CellOutcome::skipped ? "" : cell.property;
-    text += fmt::format("{} {}{}{}: {}\n", word_of(cell.outcome), cell.subject,
-                        what.empty() ? "" : " ", what, cell.detail);
+    // A skipped subject has one reason for all its properties.
+    const std::string what =
+        cell.outcome == CellOutcome::skipped ? std::string() : " " + cell.property;
+    text += fmt::format("{} {}{}: {}\n", word_of(cell.outcome), cell.subject, what, cell.detail);
   }
   return text.empty() ? text : "\n" + text;
 }
