@@ -2,6 +2,7 @@
 
 #include <set>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -142,8 +143,9 @@ TEST(Tracing, AnAddressMayComeBackWhileItIsBeingFreed) {
   const auto tracing = Tracing::make(probe);
   const Request request{.size = 64};
   Block other;
+  bool first = true;
   probe->after_free = [&](std::uint64_t) {
-    probe->after_free = nullptr;
+    if (!std::exchange(first, false)) return;
     std::thread([&] { other = tracing->allocate(request).value(); }).join();
   };
   const auto block = tracing->allocate(request).value();

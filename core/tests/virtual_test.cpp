@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -81,7 +83,8 @@ TEST(Virtual, GrowsInPlaceWithinItsReserveAndNeverMoves) {
     EXPECT_EQ(memory->usage().live_bytes, block.capacity);
     from = to;
   }
-  EXPECT_EQ(resident_pages(address, from.reserve), 0u);
+  // Zeroed by hand were the tails of pages that the holder had, and nothing else was touched.
+  EXPECT_LE(resident_pages(address, from.reserve), 2u);
   memory->deallocate(block, from);
 }
 
@@ -172,9 +175,12 @@ TEST(Virtual, AnAddressLimitIsAnErrorThatNamesIt) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto memory = VirtualMemory::make();
-    const rlimit limit{std::size_t{1} << 20, RLIM_INFINITY};  // less than the child already has
-    ::setrlimit(RLIMIT_AS, &limit);
-    const auto refused = memory->allocate({.size = page_size()});
+    std::size_t pages = 0;  // that the child has now, sanitizers' shadow included
+    std::FILE* const statm = std::fopen("/proc/self/statm", "re");
+    if (statm == nullptr || std::fscanf(statm, "%zu", &pages) != 1) ::_exit(2);
+    const rlimit limit{pages * page_size() + (std::size_t{256} << 20), RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(3);
+    const auto refused = memory->allocate({.size = std::size_t{1} << 30});
     const bool good = !refused && refused.error().code == ErrorCode::out_of_memory &&
                       refused.error().limit == limit.rlim_cur;
     ::_exit(good ? 0 : 1);
