@@ -90,6 +90,38 @@ TEST(SlabPool, ServesFourThreadsThatFreeEachOthersBlocks) {
   EXPECT_EQ(probe->bad_frees(), 0u);
 }
 
+// A chunk that a thread has just got from the upstream looks free to nobody else.
+TEST(SlabPool, ATrimLeavesChunksInTheMakingAlone) {
+  const auto probe = Probe::make();
+  const auto pool = SlabPool::make(probe);
+  std::atomic<bool> stop{false};
+  std::thread trimmer([&] {
+    const Request cached{.size = 40 * KiB};
+    while (!stop) {
+      pool->deallocate(pool->allocate(cached).value(), cached);  // something to trim
+      EXPECT_TRUE(pool->trim(0).has_value());
+    }
+  });
+  std::vector<std::thread> threads;
+  for (const std::size_t size : {100 * KiB, 200 * KiB, 300 * KiB}) {
+    threads.emplace_back([&, size] {
+      const Request request{.size = size};
+      for (int step = 0; step < 1500; ++step) {
+        const auto block = pool->allocate(request).value();
+        EXPECT_TRUE(pool->fill(block, 0, 8, std::byte{1}).has_value());
+        EXPECT_EQ(pool->deallocate(block, request), Freed::now);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  stop = true;
+  trimmer.join();
+  EXPECT_TRUE(pool->trim(0).has_value());
+  EXPECT_EQ(pool->figures().cached_bytes, 0u);
+  EXPECT_EQ(pool->usage().reserved_bytes, 0u);
+  EXPECT_EQ(probe->held_bytes(), 0u);
+}
+
 // fault:B-31: a child of fork finds no lock taken by a thread that it does not have.
 TEST(SlabPool, AForkedChildMayGoOn) {
   const auto pool = SlabPool::make(VirtualMemory::make());

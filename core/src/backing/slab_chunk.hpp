@@ -30,11 +30,10 @@ constexpr std::size_t slab_class_size(std::size_t index) noexcept {
   return (std::size_t{1} << octave) + ((index - 8) % 8 + 1) * (std::size_t{1} << (octave - 3));
 }
 
-/// As slab_class_of, of the first class whose slots are multiples of `alignment` too.
+/// The class of a request whose slots are multiples of `alignment` too: where the step between
+/// classes is smaller than the alignment, each multiple of it is a class of its own.
 constexpr std::size_t slab_class_of(std::size_t size, std::size_t alignment) noexcept {
-  std::size_t index = slab_class_of(align_up(size, alignment));
-  while (slab_class_size(index) % alignment != 0) ++index;
-  return index;
+  return slab_class_of(align_up(size, alignment));
 }
 
 static_assert(slab_class_size(slab_class_of(slab_class_max)) == slab_class_max);

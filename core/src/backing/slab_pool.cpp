@@ -9,7 +9,6 @@
 namespace assay {
 
 using detail::SlabChunk;
-using Lock = std::unique_lock<ForkSafeMutex>;
 
 namespace {
 

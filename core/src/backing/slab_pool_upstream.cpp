@@ -8,7 +8,6 @@
 namespace assay {
 
 using detail::SlabChunk;
-using Lock = std::unique_lock<ForkSafeMutex>;
 
 namespace {
 
@@ -22,20 +21,22 @@ Error no_record(std::size_t requested) noexcept {
 
 }  // namespace
 
-/// Fills in the chunk's block by its request, and enters it in the table.
-bool SlabPool::obtain(SlabChunk* chunk, Error& error) noexcept {
-  {
-    const Lock lock(mutex_);
-    ++figures_.upstream_allocations;
-    if (!table_.admit()) {
-      error = no_record(chunk->request.size);
-      return false;
-    }
+/// Fills in the chunk's block by its request, and enters it in the table. Success leaves the pool
+/// locked, so that nobody takes the new chunk for a free one before it is used.
+bool SlabPool::obtain(SlabChunk* chunk, Lock& lock, Error& error) noexcept {
+  lock.lock();
+  ++figures_.upstream_allocations;
+  const bool admitted = table_.admit();
+  lock.unlock();
+  if (!admitted) {
+    error = no_record(chunk->request.size);
+    return false;
   }
   chunk->block = allocate_from(upstream(), chunk->request, error);
-  const Lock lock(mutex_);
+  lock.lock();
   if (!chunk->block) {
     table_.dismiss();
+    lock.unlock();
     return false;
   }
   reserved_bytes_ += chunk->block.capacity;
@@ -44,14 +45,12 @@ bool SlabPool::obtain(SlabChunk* chunk, Error& error) noexcept {
 }
 
 /// As obtain; a refusal empties the cache and asks once more. Without success the record is gone.
-bool SlabPool::obtain_or_trim(SlabChunk* chunk, Error& error) noexcept {
-  if (obtain(chunk, error)) return true;
-  SlabChunk* surplus = nullptr;
-  {
-    const Lock lock(mutex_);
-    surplus = unlink_free_chunks(0);
-  }
-  if (give_back_all(surplus) != 0 && obtain(chunk, error)) return true;
+bool SlabPool::obtain_or_trim(SlabChunk* chunk, Lock& lock, Error& error) noexcept {
+  if (obtain(chunk, lock, error)) return true;
+  lock.lock();
+  SlabChunk* const surplus = unlink_free_chunks(0);
+  lock.unlock();
+  if (give_back_all(surplus) != 0 && obtain(chunk, lock, error)) return true;
   SlabChunk::destroy(chunk);
   return false;
 }
@@ -74,10 +73,8 @@ SlabPool::Slot SlabPool::grow(std::size_t class_index, const Request& request,
                     .alignment = page_,
                     .init = chunk->rest_zero ? Init::zero : Init::undefined,
                     .stream = request.stream};
-  chunk->live = 1;  // nobody may take it for a free chunk before its first slot is out
-  if (!obtain_or_trim(chunk, error)) return {};
-  const Lock lock(mutex_);
-  chunk->live = 0;
+  Lock lock(mutex_, std::defer_lock);
+  if (!obtain_or_trim(chunk, lock, error)) return {};
   list(chunk);
   figures_.cached_bytes += chunk->block.capacity;
   ++live_blocks_;
@@ -98,14 +95,14 @@ Block SlabPool::allocate_direct(const Request& request, const Request& passed_on
   chunk->request = passed_on;
   chunk->flags()[0] = SlabChunk::live_flag;
   chunk->slot_size = size_max;  // whatever the capacity turns out to be, it is one slot
-  if (!obtain_or_trim(chunk, error)) {
+  Lock lock(mutex_, std::defer_lock);
+  if (!obtain_or_trim(chunk, lock, error)) {
     describe_refusal(request, error);
     return {};
   }
   // The footprint was promised: the exact fallback may have got a little more than that.
   const std::size_t capacity =
       is_direct(request) ? chunk->block.capacity : align_up(request.size, detail::slab_granularity);
-  const Lock lock(mutex_);
   ++live_blocks_;
   live_bytes_ += capacity;
   return {chunk->block.address, capacity};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <mutex>
 
 #include "assay/backing/backing.hpp"
 #include "assay/base/fork_safe_mutex.hpp"
@@ -111,10 +112,11 @@ class SlabPool final : public Adaptor {
   detail::SlabChunk* unlink_free_chunks(std::size_t keep_bytes) noexcept;
   void forget(detail::SlabChunk* chunk) noexcept;
 
-  // These take it, and none may be held.
+  // These take it, and none may be held; a Lock passed in is not locked.
+  using Lock = std::unique_lock<ForkSafeMutex>;
   Slot grow(std::size_t class_index, const Request& request, Error& error) noexcept;
-  bool obtain(detail::SlabChunk* chunk, Error& error) noexcept;
-  bool obtain_or_trim(detail::SlabChunk* chunk, Error& error) noexcept;
+  bool obtain(detail::SlabChunk* chunk, Lock& lock, Error& error) noexcept;
+  bool obtain_or_trim(detail::SlabChunk* chunk, Lock& lock, Error& error) noexcept;
   Freed give_back(detail::SlabChunk* chunk, bool known_zero) noexcept;
   std::size_t give_back_all(detail::SlabChunk* first) noexcept;
   Block allocate_direct(const Request& request, const Request& passed_on, Error& error) noexcept;
