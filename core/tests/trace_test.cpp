@@ -88,6 +88,7 @@ TEST(Trace, RefusesWithTheRow) {
       {"seed: 42", "Seed: 42", "malformed"},
       {"seed: 42", "seed", "neither 'key: value' nor 'events'"},
       {"seed: 42", "note2: a\x01z", "control character"},
+      {"seed: 42", "note2: a\tz", "control character"},
       {"1 1250 1 0 allocate", "1 1250 1 0 alocate", "operation 'alocate'"},
       {"1 1250 1 0 allocate", "1 1250 4294967296 0 allocate", "not a number of 32 bits"},
       {"1 1250 1 0 allocate", "1 -5 1 0 allocate", "time '-5'"},

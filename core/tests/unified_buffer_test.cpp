@@ -344,6 +344,18 @@ TEST_F(UnifiedBufferTest, DetachedBytesGrowIntoZeros) {  // ub:I-1
   }
 }
 
+TEST_F(UnifiedBufferTest, DetachedBytesBornZeroGrowIntoZerosOnceTheyWereWritten) {  // ub:I-1
+  for (const Wipe wipe : {Wipe::no, Wipe::on_release}) {
+    const auto home = Home::make(backing_, {.wipe = wipe}).value();
+    Bytes bytes = Bytes::zeroed(112, *home).value();
+    for (std::byte& byte : bytes.write().value()) byte = std::byte{0xee};
+    bytes.truncate(10);
+    auto buffer = UnifiedBuffer::detach(bytes).value();
+    ASSERT_TRUE(buffer.try_grow_in_place(112).has_value());
+    EXPECT_TRUE(all_zero(buffer.as_span().value().subspan(10)));
+  }
+}
+
 TEST(UnifiedBuffer, DeviceOnlyMemoryIsNeverShownToTheHost) {  // ub:I-6
   /// Heap memory whose host access is denied, as a device's would be.
   class Remote final : public Adaptor {

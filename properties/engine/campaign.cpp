@@ -21,6 +21,8 @@ using harness::VerifyCell;
 using harness::VerifySubject;
 
 constexpr std::chrono::milliseconds start_patience{20'000};
+// A subject that hung once, with the full patience, is believed sooner in its other properties.
+constexpr std::chrono::milliseconds stall_after_a_hang{500};
 
 /// All work of one subject: its properties in one child after another.
 struct Job {
@@ -78,6 +80,7 @@ class Campaign {
   void run_job(Job& job) {
     const Subject& subject = *job.subject;
     std::unique_ptr<ChildServer> server;
+    bool hung_before = false;
     for (const Property* property : job.properties) {
       // A child of its own where the last one is lost.
       if (!server || !server->ready()) {
@@ -94,7 +97,10 @@ class Campaign {
       }
       job.told.ran = true;
       if (job.told.process) job.told.provider = server->facts().provider;
-      finish(job, run_cell(subject, *property, *server, sources_.at(property), plan_of_cell()));
+      CellPlan cell_plan = plan_of_cell();
+      if (hung_before) cell_plan.stall = stall_after_a_hang;
+      finish(job, run_cell(subject, *property, *server, sources_.at(property), cell_plan));
+      hung_before = hung_before || job.cells.back().outcome == CellOutcome::timed_out;
       if (harness::is_bad(job.cells.back().outcome)) server.reset();
     }
   }

@@ -18,7 +18,9 @@ using harness::VerifyCell;
 using std::chrono::milliseconds;
 
 constexpr milliseconds shrinking_stall{150};
-constexpr auto shrinking_time_max = std::chrono::seconds(5);
+constexpr milliseconds shrinking_time_max{5000};
+constexpr milliseconds shrinking_time_max_of_hang{2000};  // each candidate that hangs costs a stall
+constexpr auto shrinking_time_min = milliseconds(500);    // even when the cell's time is up
 constexpr std::size_t shrinking_runs_max = 1500;
 
 /// SplitMix64: neighbouring inputs give unrelated outputs.
@@ -47,12 +49,15 @@ struct Found {
 
 /// Shrinks the commands; the result failed in the same way, in a run of its own.
 void shrink_case(const Property& property, ChildServer& server, Found& found,
-                 milliseconds full_stall) {
+                 const CellPlan& plan) {
   const CellOutcome wanted = found.judgement.outcome;
   // What fails in a command must go on failing in one, not in the drain behind it: the last line of
   // the list then names the culprit.
   const bool in_command = found.judgement.step < found.which.commands.size();
-  const auto give_up = Clock::now() + shrinking_time_max;
+  const auto now = Clock::now();
+  const auto longest =
+      wanted == CellOutcome::timed_out ? shrinking_time_max_of_hang : shrinking_time_max;
+  const auto give_up = std::clamp(plan.deadline, now + shrinking_time_min, now + longest);
   const auto try_case = [&](const Commands& commands, milliseconds stall) {
     const Case candidate{found.which.settings, commands};
     CaseRun run = server.run(candidate, stall);
@@ -70,7 +75,7 @@ void shrink_case(const Property& property, ChildServer& server, Found& found,
       found.which.commands, found.judgement.step, still_fails,
       {.runs_max = shrinking_runs_max, .out_of_time = [&] { return Clock::now() > give_up; }});
   // Confirmed once with the full patience: a short stall may have been a busy machine.
-  auto [run, judgement] = try_case(shrunk.commands, full_stall);
+  auto [run, judgement] = try_case(shrunk.commands, plan.stall);
   if (judgement.outcome != wanted) return;
   found.which.commands = shrunk.commands;
   found.run = std::move(run);
@@ -217,7 +222,7 @@ VerifyCell run_cell(const Subject& subject, const Property& property, ChildServe
   }
   cell.outcome = CellOutcome::pass;
   if (auto found = first_bad_case(property, server, source, plan, cell)) {
-    shrink_case(property, server, *found, plan.stall);
+    shrink_case(property, server, *found, plan);
     report(subject, property, *found, plan, cell);
     cell.explanation = known_finding(subject.id, property.id);
   }

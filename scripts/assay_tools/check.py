@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -109,9 +110,35 @@ def check_bench_smoke() -> bool:
     return succeeds(["build/ci/bin/assay", "bench", "--smoke", "--out", "build/ci/smoke.json"])
 
 
+PLANTED_ROW = "allocate_free/backing:heap/size:256"
+
+
 def check_gate() -> bool:
-    """The gate proves itself: figures on synthetic data, and one planted slowdown."""
-    return succeeds(["build/ci/bin/assay", "gate", "selftest"])
+    """The gate proves itself: on synthetic data, on equal programs, on a planted slowdown."""
+    assay, programs = "build/ci/bin/assay", "build/ci/bin/assay-bench-"
+    folder = ROOT / "build" / "ci" / "gate"
+    judge = [assay, "gate", "ab", "--base", f"{programs}fixture", "--head"]
+    equal = [*judge, f"{programs}fixture", "--out", str(folder / "equal")]
+    planted = [*judge, f"{programs}planted", "--out", str(folder / "planted")]
+    return (
+        succeeds([assay, "gate", "selftest"])
+        and succeeds(equal)
+        and not succeeds(planted)
+        and regressions(folder / "planted" / "gate.json") == [PLANTED_ROW]
+    )
+
+
+def regressions(result: Path) -> list[str]:
+    rows = json.loads(result.read_text(encoding="utf-8"))["rows"]
+    found = [row["name"] for row in rows if row["verdict"] == "regression"]
+    print(f"regressions: {found}")
+    return found
+
+
+def check_fresh_seeds() -> bool:
+    """ctest runs the random tests from fixed seeds; here each run draws its own."""
+    programs = ["core-tests", "buffer-properties"]
+    return all(succeeds([f"build/ci/bin/{p}", "--gtest_brief=1"]) for p in programs * 3)
 
 
 def check_full_build_by_clang() -> bool:
@@ -130,6 +157,7 @@ STAGES = [
     Stage("asan + ubsan", check_sanitizer("asan")),
     Stage("tsan", check_sanitizer("tsan")),
     Stage("build and test (clang)", check_full_build_by_clang, full=True),
+    Stage("fresh seeds", check_fresh_seeds, full=True),
 ]
 
 

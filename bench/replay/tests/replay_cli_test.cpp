@@ -316,7 +316,7 @@ TEST(ReplayRow, ACrashAHangAndASilenceAreRows) {
 TEST(ReplayRow, AnAbsentLibraryIsSkippedWithThePackage) {
   const json row = demo_row("absent");
   EXPECT_EQ(row.at("status"), "skipped") << row;
-  const std::string sanitizers = ASSAY_TEST_SANITIZERS;
+  const std::string_view sanitizers = ASSAY_TEST_SANITIZERS;
   EXPECT_EQ(row.at("reason"), sanitizers.empty()
                                   ? "install libabsent1"
                                   : "foreign libraries run in builds without sanitizers only");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <new>
@@ -221,25 +222,27 @@ CaseRun ChildServer::run(const Case& which, std::chrono::milliseconds stall) {
 
 bool ChildServer::await_answer(void* answer, std::size_t size, std::chrono::milliseconds stall,
                                bool& hung) {
+  using Clock = std::chrono::steady_clock;
   auto* const bytes = static_cast<char*>(answer);
   std::size_t got = 0;
   std::uint64_t seen = shared_->progress.load(std::memory_order_acquire);
+  auto last_progress = Clock::now();
+  const auto look_every = std::max(stall / 8, std::chrono::milliseconds(10));
   while (got < size) {
     pollfd readable{control_fd_, POLLIN, 0};
-    const auto patience = hung ? last_wait : stall;
+    const auto patience = hung ? last_wait : look_every;
     const int ready = ::poll(&readable, 1, static_cast<int>(patience.count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return false;
     if (ready == 0) {
+      if (hung) return false;  // not even the kill was answered
       const std::uint64_t now = shared_->progress.load(std::memory_order_acquire);
-      if (!hung && now != seen) {
-        seen = now;
-        continue;
-      }
-      const bool second = hung;
+      if (now != seen) last_progress = Clock::now();
+      seen = now;
+      if (Clock::now() - last_progress < stall) continue;
       hung = true;
       // The server leaves the case unreaped, so this pid is still the case's.
-      if (second || shared_->case_pid <= 0) return false;
+      if (shared_->case_pid <= 0) return false;
       ::kill(shared_->case_pid, SIGKILL);
       continue;
     }

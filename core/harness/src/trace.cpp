@@ -123,7 +123,7 @@ class Parser {
       return refuse(fmt::format("header key '{}' stands twice", key));
     }
     for (const char c : value) {
-      if ((static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
         return refuse(fmt::format("header '{}' holds a control character: {}", key, quoted(value)));
       }
     }
