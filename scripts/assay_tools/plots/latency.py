@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from assay_tools.benchfile import Bench, BenchFile, Sample, valid_time
 from assay_tools.errors import ToolError
@@ -18,6 +19,7 @@ from assay_tools.plots import style
 
 COLUMNS = 2
 BAND_MIN = 5
+LEGEND_INSIDE_MAX = 6
 HEADER = (
     "file", "family", "series", "size_bytes", "n", "median_s", "p10_s", "p90_s", "status", "reason",
 )  # fmt: skip
@@ -139,7 +141,19 @@ def _draw_panel(axes: Axes, number: int, family: str, lines: dict[str, Series]) 
         axes.set_yticks([])
         axes.text(0.5, 0.5, "every row failed", transform=axes.transAxes, ha="center")
     axes.set_title(family)
-    axes.legend(loc="best")
+    if len(lines) <= LEGEND_INSIDE_MAX:
+        axes.legend(loc="best")
+
+
+def _draw_legend(figure: Figure, panels: Panels) -> None:
+    """One legend for all panels, below them, where so many lines would hide the data."""
+    if all(len(lines) <= LEGEND_INSIDE_MAX for lines in panels.values()):
+        return
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=5)
 
 
 def finding(panels: Panels) -> str:
@@ -185,6 +199,7 @@ def plot_latency(files: Sequence[BenchFile], out: style.Target) -> list[style.Fi
         for index, (family, lines) in enumerate(panels.items()):
             _draw_panel(figure.add_subplot(rows, columns, index + 1), index, family, lines)
         title = "Latency against size"
+        _draw_legend(figure, panels)
         figure.suptitle(f"{title}: median, {n}, {band}\n{style.provenance(context)}", fontsize=11)
         style.mark_model(figure, context)
         saved = style.save(figure, out, "latency", title, finding(panels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -142,7 +143,7 @@ def plot_replay(replay: dict[str, Any], out: style.Target) -> list[style.FigureF
     """Two figures: bytes and latency."""
     runs, context = replay["runs"], replay.get("context", {})
     operations = list(dict.fromkeys(name for run in runs for name in run.get("operations") or {}))
-    where = f"{replay['trace'].get('path', 'trace')}; {style.provenance(context)}"
+    where = f"{Path(replay['trace'].get('path', 'trace')).name}; {style.provenance(context)}"
     footprint, latency = _finding(runs)
     tall = max(4.0, 1.2 + 0.8 * len(runs))
     with matplotlib.rc_context(style.SETTINGS):
