@@ -65,6 +65,20 @@ void list_everything() {
   }
 }
 
+void list_everything_as_json() {
+  nlohmann::ordered_json list;
+  for (const Subject* subject : harness::subjects()) {
+    list["subjects"].push_back({{"id", subject->id},
+                                {"origin", name_of(subject->origin)},
+                                {"summary", subject->summary},
+                                {"killed_by", subject->killed_by}});
+  }
+  for (const Property* property : properties()) {
+    list["properties"].push_back({{"id", property->id}, {"goal", property->goal}});
+  }
+  fmt::print("{}\n", list.dump(2));
+}
+
 bool wanted_origin(const Subject& subject, const std::vector<std::string>& origins) {
   if (origins.empty()) {
     return subject.origin == Origin::assay || subject.origin == Origin::system ||
@@ -205,7 +219,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--with-mutants", options.with_mutants, "the same, besides the chosen subjects");
   app.add_flag("--demos", options.demos, "also the subjects that crash and hang on purpose");
   app.add_flag("--list", options.list, "print all subjects and properties");
-  app.add_flag("--json", options.json, "print the JSON instead of the table");
+  app.add_flag("--json", options.json, "print JSON instead of the table or the list");
   app.add_flag("-v,--verbose", options.verbose, "report every cell on standard error");
   app.add_option("--serve", options.serve, "be the child of a subject: ID SHARED_FD CONTROL_FD")
       ->expected(3)
@@ -226,7 +240,7 @@ int run(int argument_count, char** arguments) {
   }
   if (!options.serve.empty()) return serve(options.serve);
   if (options.list) {
-    list_everything();
+    options.json ? list_everything_as_json() : list_everything();
     return exit_good;
   }
   return options.reproduce.empty() ? verify(options) : reproduce(options);

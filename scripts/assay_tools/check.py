@@ -106,6 +106,11 @@ def check_sanitizer(name: str) -> Callable[[], bool]:
     return lambda: succeeds([str(PYTHON / "python"), "sanitizer-runs/matrix", name])
 
 
+def check_documented_tables() -> bool:
+    command = [str(PYTHON / "python"), "-m", "assay_tools.doc_tables", "build/ci/bin/assay-verify"]
+    return succeeds(command)
+
+
 def check_bench_smoke() -> bool:
     return succeeds(["build/ci/bin/assay", "bench", "--smoke", "--out", "build/ci/smoke.json"])
 
@@ -151,6 +156,7 @@ STAGES = [
     Stage("python", check_python),
     Stage("house rules", check_house_rules),
     Stage("build and test (g++)", check_build_and_tests),
+    Stage("documented tables", check_documented_tables),
     Stage("bench smoke", check_bench_smoke),
     Stage("gate self-test", check_gate),
     Stage("lint", check_lint),
