@@ -75,7 +75,12 @@ def check_build_and_tests() -> bool:
     return succeeds(["scripts/test", "--preset", "ci"])
 
 
-def check_lint() -> bool:
+ANALYZER = (
+    "-*,clang-analyzer-core*,clang-analyzer-cplusplus*,-clang-analyzer-cplusplus.NewDeleteLeaks"
+)
+
+
+def check_lint(checks: str = "") -> bool:
     """clang-tidy on every source file, with the commands of the clang build."""
     if not succeeds(["cmake", "--preset", "clang"]):
         return False
@@ -83,7 +88,7 @@ def check_lint() -> bool:
 
     def tidy(source: str) -> tuple[str, bool, str]:
         done = subprocess.run(
-            ["clang-tidy-19", "-p", "build/clang", "--quiet", source],
+            ["clang-tidy-19", "-p", "build/clang", "--quiet", f"--checks={checks}", source],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -163,6 +168,7 @@ STAGES = [
     Stage("asan + ubsan", check_sanitizer("asan")),
     Stage("tsan", check_sanitizer("tsan")),
     Stage("build and test (clang)", check_full_build_by_clang, full=True),
+    Stage("static analyzer", lambda: check_lint(ANALYZER), full=True),
     Stage("fresh seeds", check_fresh_seeds, full=True),
 ]
 

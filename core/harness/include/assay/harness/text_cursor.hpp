@@ -56,7 +56,6 @@ template <class T>
 [[nodiscard]] std::optional<T> parse_number(std::string_view text, int base = 10) noexcept {
   T value{};
   const char* const end = text.data() + text.size();
-  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): the end goes along
   const auto [stop, problem] = std::from_chars(text.data(), end, value, base);
   if (text.empty() || problem != std::errc{} || stop != end) return std::nullopt;
   return value;
