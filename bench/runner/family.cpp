@@ -143,7 +143,7 @@ std::string check_blocks(Backing& backing, const Input& input, std::size_t live_
   if (wrong.empty()) wrong = write_and_read(backing, held, input);
   for (const Held& one : held) {
     const Freed freed = backing.deallocate(one.block, request);
-    if (freed == Freed::failed && wrong.empty()) wrong = "a free failed";
+    if (did_not_free(freed) && wrong.empty()) wrong = "a free failed";
   }
   return wrong;
 }

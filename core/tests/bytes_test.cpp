@@ -369,6 +369,24 @@ TEST_F(BytesTest, JoinRefusesStrangersAndTouchesNeither) {
   EXPECT_EQ(c.len(), 4u);  // NOLINT(bugprone-use-after-move)
 }
 
+TEST_F(BytesTest, OwnedSplitOfAValueThatOthersShareCopiesItOnceWhateverTheAlignment) {
+  Bytes value = made(1000, 1, *home_);
+  ASSERT_TRUE(value.shared().has_value());
+  const Bytes other = value.clone().value();
+  const CopyCount copies;
+  const Bytes right = value.split(333, SplitPolicy::owned, 64).value();
+  EXPECT_EQ(copies.so_far(), 1000u);
+  EXPECT_EQ(right.align() % 64, 0u);
+  EXPECT_EQ(right[0], other[333]);
+}
+
+TEST_F(BytesTest, AJoinedAwayValueKeepsItsHome) {  // D25
+  Bytes left = made(64, 1, *home_);
+  Bytes right = left.split(32).value();
+  ASSERT_TRUE(left.join(std::move(right)).has_value());
+  EXPECT_EQ(&right.home(), home_.get());  // NOLINT(bugprone-use-after-move)
+}
+
 TEST_F(BytesTest, RoomIsJoinedOnlyToItsNeighbour) {
   Bytes left = Bytes::with_capacity(32, *home_).value();
   ASSERT_TRUE(left.extend(counting(16)).has_value());

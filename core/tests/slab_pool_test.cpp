@@ -371,13 +371,13 @@ TEST(SlabPool, RefusesFreesOfWhatIsNotLive) {
   const auto before = pool->usage();
   for (const std::uint64_t address : {one.address + 16, one.address + 1, large.address + 4096,
                                       std::uint64_t{16}, one.address + 100 * 1024}) {
-    EXPECT_EQ(pool->deallocate(Block{address, 112}, request), Freed::failed);
+    EXPECT_EQ(pool->deallocate(Block{address, 112}, request), Freed::refused);
   }
   EXPECT_EQ(pool->usage().live_bytes, before.live_bytes);
   EXPECT_EQ(pool->deallocate(one, request), Freed::now);
-  EXPECT_EQ(pool->deallocate(one, request), Freed::failed);
+  EXPECT_EQ(pool->deallocate(one, request), Freed::refused);
   EXPECT_EQ(pool->deallocate(large, direct), Freed::now);
-  EXPECT_EQ(pool->deallocate(large, direct), Freed::failed);
+  EXPECT_EQ(pool->deallocate(large, direct), Freed::refused);
   EXPECT_EQ(pool->figures().refused_frees, 7u);
   EXPECT_EQ(pool->usage().live_blocks, 1u);
   pool->deallocate(two, request);

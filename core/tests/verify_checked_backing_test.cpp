@@ -36,7 +36,7 @@ TEST(CheckedBacking, RecordsEachKindOfWrongFree) {
   backing->deallocate(sized, Request{.size = 0, .alignment = 64});
   backing->deallocate(aligned, Request{.size = 100, .alignment = 16});
   backing->deallocate({capacious.address, 1}, request);
-  EXPECT_EQ(backing->deallocate({capacious.address, 1}, request), Freed::failed);
+  EXPECT_EQ(backing->deallocate({capacious.address, 1}, request), Freed::refused);
   ASSERT_EQ(backing->counts().findings, 4u);
   EXPECT_EQ(backing->finding(0).kind, FindingKind::wrong_size);
   EXPECT_EQ(backing->finding(0).expected, 100u);

@@ -64,7 +64,7 @@ Freed CheckedBacking::do_deallocate(Block block, const Release& release) noexcep
   Record* const record = find(block.address);
   if (record == nullptr) {
     note(FindingKind::unknown_block, 0, release.request.size);
-    return Freed::failed;
+    return Freed::refused;
   }
   compare(*record, block, release.request);
   // The upstream gets back what it gave, whatever the subject made of it.

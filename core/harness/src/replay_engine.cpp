@@ -229,7 +229,7 @@ class Replayer {
     if (pass == Pass::verify) check_touched(block, step, step.size);
     const Request request = request_of(step, step.size);
     const Freed freed = timed<pass>(ticks, [&] { return backing_.deallocate(block, request); });
-    if (freed == Freed::failed) fail("a deallocation failed");
+    if (did_not_free(freed)) fail("a deallocation failed");
   }
 
   template <Pass pass>

@@ -44,7 +44,7 @@ std::uint32_t allocate(void* self, const assay_request* request, assay_block* bl
 std::uint32_t deallocate(void* self, const assay_block* block,
                          const assay_request* request) noexcept {
   const Freed freed = backing_of(self).deallocate(block_of(*block), request_of(*request));
-  return freed == Freed::failed ? static_cast<std::uint32_t>(ErrorCode::io) : 0;
+  return did_not_free(freed) ? static_cast<std::uint32_t>(ErrorCode::io) : 0;
 }
 
 std::uint32_t resize(void* self, const assay_block* block, const assay_request* from,

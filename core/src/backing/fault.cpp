@@ -82,7 +82,9 @@ Freed Fault::do_deallocate(Block block, const Release& release) noexcept {
     }
     return Freed::failed;
   }
-  return deallocate_to(upstream(), block, release);
+  const Freed freed = deallocate_to(upstream(), block, release);
+  if (freed == Freed::refused) live_.add(block.capacity);  // no block of ours after all
+  return freed;
 }
 
 Block Fault::do_resize(Block block, const Request& from, const Request& to, MayMove may_move,

@@ -135,8 +135,8 @@ Built make_tracing(Arguments& arguments, Ref<Backing> upstream) {
   if (option != nullptr) {
     const auto number = parse_number(option->value, option->value_column);
     if (!number) return std::unexpected(number.error());
-    if (*number == 0 || *number > (std::uint64_t{1} << 32)) {
-      return refuse(option->value_column, "events takes 1 to 4294967296 events a thread");
+    if (*number == 0 || *number > Tracing::events_per_thread_max) {
+      return refuse(option->value_column, "events takes 1 to 4194304 events a thread");
     }
     events = *number;
   }

@@ -34,6 +34,7 @@ void Quota::settle(std::size_t bytes, Freed freed) noexcept {
     case Freed::now: tenant_->credit(bytes); break;
     case Freed::pending: tenant_->hold_pending(bytes); break;
     case Freed::failed: tenant_->quarantine(bytes); break;
+    case Freed::refused: break;
   }
 }
 
@@ -65,6 +66,7 @@ Block Quota::do_allocate(const Request& request, Error& error) noexcept {
 
 Freed Quota::do_deallocate(Block block, const Release& release) noexcept {
   const Freed freed = deallocate_to(upstream(), block, release);
+  if (freed == Freed::refused) return freed;  // no block of ours: no account changes
   live_.remove(block.capacity);
   settle(block.capacity, freed);
   return freed;

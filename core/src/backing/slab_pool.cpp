@@ -106,7 +106,7 @@ Freed SlabPool::do_deallocate(Block block, const Release& release) noexcept {
   SlabChunk* const chunk = table_.find(block.address);
   if (chunk == nullptr || chunk->live_slot_at(block.address) == SlabChunk::none) {
     ++figures_.refused_frees;
-    return Freed::failed;
+    return Freed::refused;
   }
   --live_blocks_;
   live_bytes_ -= block.capacity;
@@ -114,7 +114,9 @@ Freed SlabPool::do_deallocate(Block block, const Release& release) noexcept {
     // Before the upstream's free: the address may be another thread's the moment after.
     forget(chunk);
     lock.unlock();
-    return give_back(chunk, release.known_zero);
+    // The caller speaks for its block; of an exact fallback the upstream's is larger.
+    const bool whole = block.capacity == chunk->block.capacity;
+    return give_back(chunk, release.known_zero && whole);
   }
   put_back(chunk, block.address, release.known_zero);
   if (figures_.cached_bytes > options_.cached_max) {

@@ -127,7 +127,7 @@ Freed SlabPool::give_back(SlabChunk* chunk, bool known_zero) noexcept {
   SlabChunk::destroy(chunk);
   const Lock lock(mutex_);
   ++figures_.upstream_frees;
-  if (freed == Freed::failed) {
+  if (did_not_free(freed)) {
     ++figures_.failed_frees;
     figures_.failed_bytes += block.capacity;
   } else {
@@ -143,7 +143,7 @@ std::size_t SlabPool::give_back_all(SlabChunk* first) noexcept {
     SlabChunk* const chunk = first;
     first = chunk->next;
     const std::size_t size = chunk->block.capacity;
-    if (give_back(chunk, chunk->reads_zero()) != Freed::failed) given_back += size;
+    if (!did_not_free(give_back(chunk, chunk->reads_zero()))) given_back += size;
   }
   return given_back;
 }
@@ -234,6 +234,9 @@ Block SlabPool::resize_direct(SlabChunk* chunk, Block block, const Request& from
     chunk->block = resized;
     chunk->request = passed_on;
     reserved_bytes_ += resized.capacity - before.capacity;
+    // What an exact fallback grew to, or a large block shrank to, is told as any block of its size:
+    // the capacity is the footprint, which is what accounts above have charged.
+    if (!is_direct(to)) resized.capacity = align_up(to.size, detail::slab_granularity);
     live_bytes_ += resized.capacity - block.capacity;
   }
   table_.insert(chunk);

@@ -75,6 +75,11 @@ Freed Statistics::do_deallocate(Block block, const Release& release) noexcept {
   // beside this one: an exact mark never exceeds what was out.
   change_live(mine, -1, -as_signed(block.capacity));
   const Freed freed = deallocate_to(upstream(), block, release);
+  if (freed == Freed::refused) {
+    change_live(mine, 1, as_signed(block.capacity));  // no live block: nothing left
+    count(mine.refused_frees);
+    return freed;
+  }
   count(mine.frees);
   if (freed == Freed::failed) count(mine.failed_frees);
   if (freed == Freed::pending) count(mine.pending_frees);
@@ -105,6 +110,7 @@ Statistics::Snapshot Statistics::snapshot() const noexcept {
     sum.failed_allocations += one.failed_allocations.load(relaxed);
     sum.failed_resizes += one.failed_resizes.load(relaxed);
     sum.failed_frees += one.failed_frees.load(relaxed);
+    sum.refused_frees += one.refused_frees.load(relaxed);
     sum.pending_frees += one.pending_frees.load(relaxed);
     sum.requested_bytes += one.requested.load(relaxed);
     sum.granted_bytes += one.granted.load(relaxed);

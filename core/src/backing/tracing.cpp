@@ -79,9 +79,10 @@ Freed Tracing::do_deallocate(Block block, const Release& release) noexcept {
   event.stream = reinterpret_cast<std::uintptr_t>(release.request.stream.handle);
   if (!node.empty()) live_.remove(block.capacity);
   const Freed freed = deallocate_to(upstream(), block, release);
-  if (freed == Freed::failed) {
+  if (did_not_free(freed)) {
     event.outcome = ErrorCode::invalid_argument;
     if (!node.empty()) enter(block.address, std::move(node));
+    if (freed == Freed::refused && event.id != 0) live_.add(block.capacity);
   }
   push(event);
   return freed;
@@ -196,7 +197,7 @@ Tracing::Ring* Tracing::ring_of_this_thread() noexcept {
   try {
     const auto index = static_cast<std::uint32_t>(rings_.size());
     rings_.push_back(std::make_unique<Ring>(self, index, events_per_thread_));
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {  // bad_alloc, or length_error of a ring beyond all memory
     return nullptr;
   }
   last = {key_, rings_.back().get()};
@@ -223,14 +224,18 @@ void Tracing::push(TraceEvent event) noexcept {
 Result<std::vector<TraceEvent>> Tracing::drain() {
   std::vector<TraceEvent> all;
   const std::lock_guard lock(rings_mutex_);
+  std::vector<std::unique_lock<std::mutex>> ring_locks;
   try {
-    all.reserve(rings_.size() * events_per_thread_);
-  } catch (const std::bad_alloc&) {
-    return Error::make(ErrorCode::out_of_memory, "drain", info().id,
-                       rings_.size() * events_per_thread_ * sizeof(TraceEvent));
+    std::size_t recorded = 0;
+    for (const auto& ring : rings_) {
+      ring_locks.emplace_back(ring->mutex);
+      recorded += ring->count;
+    }
+    all.reserve(recorded);
+  } catch (const std::exception&) {
+    return Error::make(ErrorCode::out_of_memory, "drain", info().id);
   }
   for (const auto& ring : rings_) {
-    const std::lock_guard ring_lock(ring->mutex);
     const std::size_t size = ring->events.size();
     for (std::size_t i = 0; i < ring->count; ++i) {
       all.push_back(ring->events[(ring->next + size - ring->count + i) % size]);

@@ -133,6 +133,8 @@ Freed VirtualMemory::do_deallocate(Block block, const Release& release) noexcept
   committed_.remove(block.capacity);
   if (::munmap(pointer_to(block.address), length) != 0) {
     failed_frees_.fetch_add(1, std::memory_order_relaxed);
+    // Too many mappings, most likely: the range stays ours, but its pages can still go back.
+    ::madvise(pointer_to(block.address), length, MADV_DONTNEED);
     return Freed::failed;
   }
   mapped_.remove(length);

@@ -152,7 +152,7 @@ void AllocationController::release_block() noexcept {
       zero_now = false;
     }
   }
-  if (source_->release(block(), Release{request(), zero_now}) == Freed::failed) {
+  if (did_not_free(source_->release(block(), Release{request(), zero_now}))) {
     failed_frees.fetch_add(1, std::memory_order_relaxed);
   }
 }

@@ -7,7 +7,6 @@
 namespace assay {
 
 // --- making
-// ---------------------------------------------------------------------------------------
 
 Bytes Bytes::empty_at(Home& home) noexcept {
   if (home.immortal() && &home == &Home::host()) return {};
@@ -76,7 +75,6 @@ Result<Bytes> Bytes::adopt(Ref<Source>& source, std::span<std::byte> memory, std
 }
 
 // --- facts
-// ----------------------------------------------------------------------------------------
 
 Home& Bytes::home() const noexcept {
   if (controller_ != nullptr) return controller_->home();
@@ -122,7 +120,6 @@ Error Bytes::failed(ErrorCode code, const char* feature, std::uint64_t requested
 }
 
 // --- reading
-// --------------------------------------------------------------------------------------
 
 Result<void> Bytes::copy_into(std::span<std::byte> to) const noexcept {
   if (to.size() > len_) {
@@ -139,7 +136,6 @@ Result<std::size_t> Bytes::hash() const noexcept {
 }
 
 // --- sharing
-// --------------------------------------------------------------------------------------
 
 void Bytes::drop_block() noexcept {
   note_written();
@@ -184,7 +180,6 @@ Result<Bytes> Bytes::view(std::size_t start, std::size_t end) const noexcept {
 }
 
 // --- writing
-// --------------------------------------------------------------------------------------
 
 /// Makes a shared value exclusive where it is. **Pre** can_steal().
 void Bytes::steal() noexcept {
@@ -308,7 +303,6 @@ Result<void> Bytes::compact() noexcept {
 }
 
 // --- giving away
-// ----------------------------------------------------------------------------------
 
 AllocationController* Bytes::surrender() noexcept {
   note_written();

@@ -44,6 +44,12 @@ Result<Bytes> Bytes::split(std::size_t offset, SplitPolicy policy, std::size_t m
   const bool becomes_owned = is_shared() && policy == SplitPolicy::owned;
   const std::size_t alignment = std::max(min_align, controller_->fork_alignment());
   if (becomes_owned && !can_steal()) {
+    if (offset < len_ && offset % min_align != 0) {  // halves of one copy would misalign the right
+      ASSAY_TRY(Bytes left, copy_of(0, offset, offset, alignment));
+      ASSAY_TRY(Bytes right, copy_of(offset, len_ - offset, len_ - offset, alignment));
+      *this = std::move(left);
+      return right;
+    }
     ASSAY_TRY(Bytes fork, copy_of(0, len_, len_, alignment));
     ASSAY_TRY(Bytes right, fork.split(offset, policy, min_align));
     *this = std::move(fork);
@@ -88,12 +94,12 @@ Result<void> Bytes::join(Bytes&& right) noexcept {
                              right.is_exclusive() && data_ + tail_ == right.data_;
   if (spare_follows) {
     tail_ += right.tail_;
-    right = Bytes();
+    right = empty_at(right.home());
     return {};
   }
   const bool only_room = controller_ == nullptr && right.controller_ != nullptr;
   if (right.len_ == 0 && !only_room) {
-    right = Bytes();
+    right = empty_at(right.home());
     return {};
   }
   if (len_ == 0) {
@@ -105,7 +111,7 @@ Result<void> Bytes::join(Bytes&& right) noexcept {
   }
   if (is_shared() && controller_ == right.controller_) {
     len_ += right.len_;
-    right = Bytes();
+    right = empty_at(right.home());
     return {};
   }
   const bool left_sole = is_exclusive() || can_steal();
@@ -115,7 +121,7 @@ Result<void> Bytes::join(Bytes&& right) noexcept {
   if (right.is_shared()) right.steal();
   tail_ = len_ + right.tail_;
   len_ += right.len_;
-  right = Bytes();
+  right = empty_at(right.home());
   return {};
 }
 

@@ -54,7 +54,6 @@ void UnifiedBuffer::swap(UnifiedBuffer& other) noexcept {
 }
 
 // --- making
-// ---------------------------------------------------------------------------------------
 
 Result<Ref<Home>> UnifiedBuffer::home_for(const BufferOptions& options) noexcept {
   Ref<Backing> backing = options.backing;
@@ -102,7 +101,6 @@ Result<UnifiedBuffer> UnifiedBuffer::create_with_capacity(std::size_t size, std:
 }
 
 // --- facts
-// ----------------------------------------------------------------------------------------
 
 std::size_t UnifiedBuffer::capacity() const noexcept {
   if (controller_ == nullptr) return 0;
@@ -130,7 +128,6 @@ std::size_t UnifiedBuffer::written_up_to() const noexcept {
 }
 
 // --- access
-// ---------------------------------------------------------------------------------------
 
 std::byte* UnifiedBuffer::data() const noexcept {
   if (controller_ == nullptr) return nullptr;
@@ -191,7 +188,6 @@ Result<void> UnifiedBuffer::read_at(std::size_t offset, std::span<std::byte> byt
 }
 
 // --- placement
-// ------------------------------------------------------------------------------------
 
 Result<void> UnifiedBuffer::advise(Advice advice, Location location, std::size_t offset,
                                    std::size_t size) noexcept {
@@ -215,7 +211,6 @@ Result<void> UnifiedBuffer::prefetch_to_host(StreamRef stream) noexcept {
 }
 
 // --- the other handle
-// -----------------------------------------------------------------------------
 
 Result<Bytes> UnifiedBuffer::freeze() noexcept {
   if (controller_ == nullptr) return Bytes();

@@ -15,7 +15,7 @@ namespace assay {
 struct FaultPlan {
   std::uint64_t nth = 0;    ///< that very call; 0: none
   std::uint64_t every = 0;  ///< every such-and-such call; 0: none
-  /// Once this many bytes were asked for, by the call itself included, it and all later calls.
+  /// The call that takes the bytes asked for beyond this many, and all later ones.
   std::uint64_t after_bytes = UINT64_MAX;
   std::vector<std::uint64_t> calls{};         ///< these calls
   ErrorCode code = ErrorCode::out_of_memory;  ///< of a failed allocation or resize

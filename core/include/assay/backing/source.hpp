@@ -79,7 +79,13 @@ enum class Freed : std::uint8_t {
   now,      ///< its bytes are free for others
   pending,  ///< ordered behind device work; still held
   failed,   ///< the native free failed; the bytes stay lost and stay charged
+  refused,  ///< not a live block of this source: nothing was done, and nothing may be booked
 };
+
+/// The bytes did not go back, and never will by this call.
+[[nodiscard]] constexpr bool did_not_free(Freed freed) noexcept {
+  return freed == Freed::failed || freed == Freed::refused;
+}
 
 struct SourceInfo {
   const char* id = "";  ///< static text, [a-z0-9_]

@@ -26,7 +26,8 @@ class Statistics final : public Adaptor {
     std::uint64_t resizes = 0;      ///< that succeeded
     std::uint64_t failed_allocations = 0;
     std::uint64_t failed_resizes = 0;
-    std::uint64_t failed_frees = 0;  ///< of `frees`, those whose native free failed
+    std::uint64_t failed_frees = 0;   ///< of `frees`, those whose native free failed
+    std::uint64_t refused_frees = 0;  ///< calls beside `frees`, of what was no live block
     std::uint64_t pending_frees = 0;
     std::uint64_t live_blocks = 0;
     std::uint64_t live_bytes = 0;        ///< capacity
@@ -56,7 +57,7 @@ class Statistics final : public Adaptor {
   };
   struct alignas(64) Stripe {
     Counter allocations{0}, frees{0}, resizes{0}, failed_allocations{0}, failed_resizes{0},
-        failed_frees{0}, pending_frees{0}, requested{0}, granted{0};
+        failed_frees{0}, refused_frees{0}, pending_frees{0}, requested{0}, granted{0};
     Live blocks, bytes;
     std::array<Counter, 64> sizes{};
   };

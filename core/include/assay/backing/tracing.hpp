@@ -30,6 +30,8 @@ namespace assay {
 class Tracing final : public Adaptor {
  public:
   static constexpr std::size_t default_events_per_thread = 65536;
+  /// What a spec string may ask for: a ring is written whole when its thread comes, here 320 MiB.
+  static constexpr std::size_t events_per_thread_max = std::size_t{1} << 22;
 
   /// **Pre** an upstream is given, and room for at least one event.
   [[nodiscard]] static Ref<Tracing> make(Ref<Backing> upstream,

@@ -69,7 +69,7 @@ class Bytes {
     std::swap(tail_, other.tail_);
   }
 
-  // --- making -----------------------------------------------------------------------------------
+  // --- making
   /// An exclusive copy. **Errors** those of the backing. **Cost** copies every byte.
   [[nodiscard]] static Result<Bytes> from_span(std::span<const std::byte> bytes,
                                                Home& home = Home::host()) noexcept;
@@ -92,7 +92,7 @@ class Bytes {
   [[nodiscard]] static Result<Bytes> from_external(const ExternalMemory& external,
                                                    Home& home = Home::host()) noexcept;
 
-  // --- facts: never allocate, never copy ---------------------------------------------------------
+  // --- facts: never allocate, never copy
   [[nodiscard]] std::size_t len() const noexcept { return len_; }
   [[nodiscard]] bool is_empty() const noexcept { return len_ == 0; }
   /// Bytes usable without a new block: never looks at siblings. `len()` if shared.
@@ -110,7 +110,6 @@ class Bytes {
   [[nodiscard]] Home& home() const noexcept;
 
   // --- reading. **Pre** resident (every value is, unless its source is lazy)
-  // ----------------------
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::span<const std::byte> span() const noexcept { return {data_, len_}; }
   [[nodiscard]] const std::byte* begin() const noexcept { return data_; }
@@ -131,7 +130,7 @@ class Bytes {
   [[nodiscard]] Result<void> copy_into(std::span<std::byte> to) const noexcept;
   [[nodiscard]] Result<std::size_t> hash() const noexcept;
 
-  // --- sharing ----------------------------------------------------------------------------------
+  // --- sharing
   /// Makes the value shared: clones and views of it copy nothing. **Errors** out_of_memory only
   /// for a part of a block whose other parts live. **Cost** a flag for a whole block.
   [[nodiscard]] Result<void> shared() noexcept;
@@ -143,7 +142,6 @@ class Bytes {
   [[nodiscard]] Result<Bytes> view(std::size_t start, std::size_t end) const noexcept;
 
   // --- cutting and joining
-  // ------------------------------------------------------------------------
   /// Keeps [0, offset) here and returns the rest. Nothing is copied unless `min_align` demands it
   /// of a part, or an owned split meets a shared value that others use. **Errors** out_of_range,
   /// invalid_alignment, those of the backing.
@@ -156,7 +154,6 @@ class Bytes {
   void truncate(std::size_t n) noexcept;
 
   // --- writing
-  // ------------------------------------------------------------------------------------
   /// The bytes, to be written. Afterwards the value is exclusive. **Errors** would_copy if a fork
   /// is needed and forbidden, those of the backing. **Cost** copies `len()` bytes if others share.
   [[nodiscard]] Result<std::span<std::byte>> write(Writer writer = {}) noexcept {
@@ -181,7 +178,6 @@ class Bytes {
   [[nodiscard]] Result<void> compact() noexcept;
 
   // --- giving away
-  // ----------------------------------------------------------------------------------
   /// The adopted vector, shortened to `len()`; leaves the value empty. On error the value is as
   /// before. **Errors** not_supported for another type or a wiped value, not_unique,
   /// out_of_range unless the value starts the block and holds whole elements. **Cost** no copy.
@@ -273,7 +269,7 @@ Result<std::vector<E>> Bytes::try_into_vector() noexcept {
   if (refused.code != ErrorCode::none) return refused;
   auto& source = static_cast<AdoptedVector<E>&>(controller_->source());
   std::vector<E> elements = std::move(source.elements());
-  elements.resize(len_ / sizeof(E));  // never longer, so nothing is allocated
+  elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(len_ / sizeof(E)), elements.end());
   *this = empty_at(home());
   return elements;
 }

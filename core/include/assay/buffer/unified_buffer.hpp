@@ -71,7 +71,6 @@ class UnifiedBuffer {
       std::size_t size, std::size_t capacity, const BufferOptions& options = {}) noexcept;
 
   // --- facts
-  // --------------------------------------------------------------------------------------
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool is_empty() const noexcept { return size_ == 0; }
   /// What growth in place can count on.
@@ -91,7 +90,6 @@ class UnifiedBuffer {
   [[nodiscard]] std::size_t written_up_to() const noexcept;
 
   // --- access. **Errors** not_supported without host access, out_of_range
-  // --------------------------
   [[nodiscard]] Result<std::span<const std::byte>> as_span() const noexcept;
   /// Counts the whole buffer as written.
   [[nodiscard]] Result<std::span<std::byte>> as_mutable_span() noexcept;
@@ -105,7 +103,6 @@ class UnifiedBuffer {
   [[nodiscard]] Result<void> read_at(std::size_t offset, std::span<std::byte> bytes) const noexcept;
 
   // --- size
-  // ---------------------------------------------------------------------------------------
   /// Sets the size without moving; new bytes read zero. A smaller size shrinks. **Errors**
   /// not_supported with the limit if the backing cannot grow the block where it is.
   [[nodiscard]] Result<void> try_grow_in_place(std::size_t new_size) noexcept;
@@ -116,7 +113,6 @@ class UnifiedBuffer {
   [[nodiscard]] Result<void> resize(std::size_t new_size) noexcept;
 
   // --- placement: honest, a hint that reaches nobody is not_supported
-  // ------------------------------
   [[nodiscard]] Result<void> advise(Advice advice, Location location) noexcept {
     return advise(advice, location, 0, size_);
   }
@@ -126,7 +122,6 @@ class UnifiedBuffer {
   [[nodiscard]] Result<void> prefetch_to_host(StreamRef stream = {}) noexcept;
 
   // --- the other handle
-  // ----------------------------------------------------------------------------
   /// The same block as an exclusive `Bytes`; leaves the buffer empty. **Errors** not_supported
   /// without host access. **Cost** no copy.
   [[nodiscard]] Result<Bytes> freeze() noexcept;
