@@ -138,6 +138,31 @@ def quality_filter(base: Bench, head: Bench, rule: Rule) -> tuple[list[Sample], 
     return keep[0], keep[1]
 
 
+def interruptions(pairs: list[Pair], rule: Rule) -> str | None:
+    """A remark where rows on CPU time were mostly interrupted, so that nothing could be dropped.
+
+    From one such row alone a loaded machine and a benchmark that waits look the same, so the
+    remark names the rows and both ways out.
+    """
+    interrupted, total, rows = 0, 0, []
+    for pair in pairs:
+        sides = [side for side in (pair.base, pair.head) if side is not None]
+        if len(sides) < 2 or any(not s.filterable or s.clock != "cpu_time" for s in sides):
+            continue
+        counts = [sum(_interrupted(s, rule.real_cpu_max) for s in side.samples) for side in sides]
+        interrupted, total = interrupted + sum(counts), total + sum(len(s.samples) for s in sides)
+        if 2 * sum(counts) > sum(len(side.samples) for side in sides):
+            rows.append(pair.name)
+    if not rows:
+        return None
+    return (
+        f"{interrupted} of {total} repetitions were interrupted by other work "
+        f"(real/cpu > {rule.real_cpu_max:g}); run on a quieter machine"
+        f" (mostly interrupted: {', '.join(rows[:3])}{', ...' if len(rows) > 3 else ''};"
+        " a benchmark that waits by nature belongs on /real_time)"
+    )
+
+
 def _time_of(sample: Sample, clock: str) -> float | None:
     return sample.real_s if clock == "real_time" else sample.cpu_s
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -176,6 +177,35 @@ def test_a_row_that_always_waits_is_not_filtered_away(gate: Gate) -> None:
     twin = gate.fake("base", rows)
     assert ab(gate, twin, twin) == 0
     assert gate.verdicts()["free/[x]"] == "same"
+    assert "mostly interrupted: free/[x];" in gate.result()["headline"]
+
+
+def test_a_machine_that_interrupts_most_repetitions_is_named_in_the_headline(gate: Gate) -> None:
+    rows = [row | {"real_over_cpu": 3.0, "sigma": 0.4} for row in ROWS]
+    twin = gate.fake("base", rows)
+    assert ab(gate, twin, twin) == 0
+    result = gate.result()
+    undecided = result["counts"]["inconclusive"]
+    why = "60 of 60 repetitions were interrupted by other work (real/cpu > 1.05)"
+    assert f"but {undecided} of 3 rows are inconclusive" in result["headline"]
+    assert f"conditions invalid: {why}" in result["headline"]
+    assert any(why in condition for condition in result["metadata"]["invalid_conditions"])
+    quiet = gate.fake("quiet", [row | {"real_over_cpu": 3.0} for row in ROWS])
+    assert ab(gate, quiet, quiet) == 0
+    assert ab(gate, quiet, quiet, "--strict") == 5
+
+
+@pytest.mark.parametrize(("loads", "when"), [((9e3, 0), "start"), ((0, 9e3), "end")])
+def test_a_loaded_machine_is_an_invalid_condition(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, loads: tuple[float, float], when: str
+) -> None:
+    twin, values = gate.fake("base", ROWS), iter(loads)
+    monkeypatch.setattr(os, "getloadavg", lambda: (next(values), 0.0, 0.0))
+    assert ab(gate, twin, twin, "--strict") == 5
+    assert (
+        f"conditions invalid: at the {when}, the load average of 9e+03"
+        in (gate.result()["headline"])
+    )
 
 
 def test_different_builds_are_not_comparable(gate: Gate) -> None:
