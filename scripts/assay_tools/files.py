@@ -16,7 +16,7 @@ def _special(path: Path) -> bool:
 
 def write_atomic(path: Path, data: str | bytes) -> None:
     """Write beside the target, flush, rename over it; a link keeps pointing where it did."""
-    raw = data.encode("utf-8") if isinstance(data, str) else data
+    raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     try:
         path = path.resolve()
         if _special(path):

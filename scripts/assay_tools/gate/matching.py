@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +16,8 @@ from assay_tools.gate.stats import Array
 from assay_tools.gate.table import Row, SideSummary, Verdict
 
 CONFIRM = "confirm"
+# Ratios, and sums for medians, of values in this range fit a double.
+VALUE_MIN, VALUE_MAX = 1e-150, 1e150
 
 
 @dataclass
@@ -167,6 +170,16 @@ def _time_of(sample: Sample, clock: str) -> float | None:
     return sample.real_s if clock == "real_time" else sample.cpu_s
 
 
+def computable(values: Sequence[float]) -> bool:
+    """Whether medians and ratios of these stay finite and above zero; zeros are judged apart."""
+    return all(value == 0 or VALUE_MIN <= abs(value) <= VALUE_MAX for value in values)
+
+
+def _out_of_range(what: str) -> tuple[Verdict, str, str]:
+    text = f"{what} outside {VALUE_MIN:g} to {VALUE_MAX:g}: no ratio can be computed"
+    return Verdict.INVALID, "out_of_range", text
+
+
 def _stages(samples: list[Sample], values: list[float]) -> dict[str, Array]:
     """Values per stage; data without stage marks is one stage."""
     result: dict[str, list[float]] = {}
@@ -187,6 +200,11 @@ def measure_time(pair: Pair, rule: Rule) -> Measured:
                 row.reason = f"{side}: repetition {index} has {clock} {_time_of(sample, clock)}"
                 row.exit_code = Exit.INCOMPLETE
                 return Measured(row)
+    times = [_time_of(s, clock) or 0.0 for b in (pair.base, pair.head) for s in b.samples]
+    if not computable(times):
+        row.verdict, row.reason_code, row.reason = _out_of_range(clock)
+        row.exit_code = Exit.INCOMPLETE
+        return Measured(row)
     measured = Measured(row)
     kept = quality_filter(pair.base, pair.head, rule)
     for bench, samples, summary, stages in (
@@ -218,6 +236,10 @@ def measure_counter(pair: Pair, counter: GatedCounter) -> Measured:
         if len(good) != len(found) or any(value < 0 for value in good):
             row.verdict, row.reason_code = Verdict.INVALID, "invalid_counter"
             row.reason = f"{side}: counter {counter.name} is absent, negative or not a number"
+            row.exit_code = Exit.INCOMPLETE
+            return measured
+        if not computable(good):
+            row.verdict, row.reason_code, row.reason = _out_of_range(f"counter {counter.name}")
             row.exit_code = Exit.INCOMPLETE
             return measured
         _summarise(summary, good, 0)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay_tools.fields import is_number
+
 # Written by every Google Benchmark: a file without them says nothing about where it came from.
 ALWAYS_REQUIRED = ("num_cpus", "library_build_type")
 # Written by every assay benchmark.
@@ -142,10 +144,6 @@ def _unknown_differences(base: Mapping[str, Any], head: Mapping[str, Any]) -> li
     ]
 
 
-def _plain(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def load_average() -> float | None:
     """Of the last minute, where the system tells."""
     try:
@@ -156,7 +154,7 @@ def load_average() -> float | None:
 
 def overload(load: Any, cpus: Any, own: int = 0) -> str | None:
     """Why this load average says that timings were disturbed; `own` tasks are the run itself."""
-    if not _plain(load) or not _plain(cpus) or load <= cpus + own:
+    if not is_number(load) or not is_number(cpus) or load <= cpus + own:
         return None
     return f"the load average of {load:.3g} was above the {cpus:g} CPUs; run on a quieter machine"
 

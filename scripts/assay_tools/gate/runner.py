@@ -6,6 +6,7 @@ both lie on the stack of the child and move it, which alone shifts timings.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -155,7 +156,10 @@ def one_repetition(bench: Bench) -> Bench:
     times = [(s.real_s, s.cpu_s) for s in usable]
     if any(real is None or cpu is None for real, cpu in times):
         return replace(bench, samples=[Sample()])
-    real, cpu = (float(np.median([pair[i] for pair in times])) for i in (0, 1))
+    with np.errstate(over="ignore"):
+        real, cpu = (float(np.median([pair[i] for pair in times])) for i in (0, 1))
+    if not (math.isfinite(real) and math.isfinite(cpu)):
+        return replace(bench, samples=[Sample()])
     return replace(bench, samples=[replace(usable[0], real_s=real, cpu_s=cpu)])
 
 

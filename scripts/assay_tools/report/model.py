@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay_tools.benchfile import BenchFile
+from assay_tools.fields import is_number
 from assay_tools.plots.latency import Name, summarise
 from assay_tools.plots.style import byte_label, time_label
 
@@ -293,7 +294,8 @@ def trace_table(replay: Mapping[str, Any]) -> Table:
     """What was replayed."""
     table = Table("Trace", ["fact", "value"])
     for key, value in {**replay["trace"], **replay.get("options", {})}.items():
-        text = byte_label(value) if key.endswith("bytes") or "bytes_" in key else _shown(value)
+        in_bytes = is_number(value) and (key.endswith("bytes") or "bytes_" in key)
+        text = byte_label(value) if in_bytes else _shown(value)
         table.rows.append([key.replace("_", " "), text])
     return table
 

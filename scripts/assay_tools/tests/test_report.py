@@ -134,6 +134,36 @@ def test_nothing_verified_is_not_a_pass(gate: Gate) -> None:
     assert "nothing was verified" in page.text
 
 
+@pytest.mark.parametrize("value", [2**65, 1e300, 10**300])
+@pytest.mark.parametrize("place", ["p50_ns", "peak", "live_bytes", "event", "time_s"])
+def test_a_figure_that_no_machine_has_is_refused(
+    gate: Gate, place: str, value: float, capsys: Any
+) -> None:
+    replay = samples.replay()
+    if place == "p50_ns":
+        replay["runs"][1]["operations"]["allocate"][place] = value
+    elif place == "peak":
+        replay["runs"][1]["peak"]["reserved_bytes"] = value
+    elif place == "time_s":
+        replay["runs"][1][place] = value
+    else:
+        replay["timeline"][1][place] = value
+    path = gate.root / "odd.json"
+    path.write_text(json.dumps(replay))
+    for verb in ("plot", "report"):
+        assert gate.call(verb, "--replay", path, "--out", gate.root / f"{verb}.out") == 2
+    row = "timeline/1" if place in ("live_bytes", "event") else "runs/1"
+    assert f"at {row}/" in capsys.readouterr().err
+
+
+def test_a_size_that_is_no_number_is_shown_as_it_is(gate: Gate) -> None:
+    replay = samples.replay()
+    replay["options"]["limit_bytes"] = "all"
+    path = gate.root / "odd.json"
+    path.write_text(json.dumps(replay))
+    assert gate.call("report", "--replay", path, "--out", gate.root / "page.html") == 0
+
+
 def test_figures_have_alt_texts_with_the_finding_and_unique_ids(gate: Gate) -> None:
     page = report(gate, *inputs(gate), draw=True)
     figures = page.all("svg")
