@@ -112,6 +112,10 @@ def test_a_filter_without_a_match_is_refused(gate: Gate) -> None:
         ({"error": "assay: checksum differs"}, "checksum differs"),
         ({"absent": True}, "no benchmark rows"),
         ({"sleep": 30}, "timed out"),
+        ({"flood": 1}, "wrote more than 64 MiB"),
+        ({"flood": 2}, "wrote more than 64 MiB"),
+        ({"in_the_way": True}, "something else than a file"),
+        ({"pipe_in_the_way": True}, "something else than a file"),
     ],
 )
 def test_a_row_that_fails_in_head_is_incomplete(gate: Gate, fields: Any, word: str) -> None:
@@ -258,12 +262,14 @@ def test_the_order_in_a_pair_is_drawn_from_the_seed(
     assert orders[0] == orders[1] != orders[2]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
 def test_a_killed_run_leaves_no_verdict(gate: Gate, number: signal.Signals) -> None:
     rows = changed(0, sleep=0.2)
     twin, out = gate.fake("base", rows), gate.root / "out"
     out.mkdir()
     (out / "gate.json").write_text("{}")
+    temporary = gate.root / "tmp"
+    temporary.mkdir()
     child = subprocess.Popen(
         [
             sys.executable,
@@ -278,7 +284,7 @@ def test_a_killed_run_leaves_no_verdict(gate: Gate, number: signal.Signals) -> N
             "--out",
             out,
         ],
-        env={"PYTHONPATH": str(SCRIPTS)},
+        env={"PYTHONPATH": str(SCRIPTS), "TMPDIR": str(temporary)},
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -287,7 +293,11 @@ def test_a_killed_run_leaves_no_verdict(gate: Gate, number: signal.Signals) -> N
             break
     child.send_signal(number)
     child.communicate(timeout=20)
-    assert child.returncode not in (0, 1, 2, 3, 4, 5)
+    if number is signal.SIGKILL:
+        assert child.returncode == -number
+    else:
+        assert child.returncode == 128 + number
+        assert not list(temporary.iterdir())
     assert not (out / "gate.json").exists()
 
 

@@ -482,6 +482,23 @@ def test_a_closed_pipe_keeps_the_exit_code(gate: Gate) -> None:  # fault:B-46
     assert done.returncode == 1
 
 
+@pytest.mark.parametrize("verb", ["compare", "compare --json", "--help", "compare --help"])
+@pytest.mark.parametrize("target", [">/dev/full", ">&-"])
+def test_a_full_or_closed_stdout_is_one_line(gate: Gate, verb: str, target: str) -> None:
+    base = gate.write("b.json", STEADY)
+    files = "" if "help" in verb else f"{base} {base}"
+    script = f'exec "$0" -m assay_tools gate {verb} {files} {target}'
+    done = subprocess.run(
+        ["bash", "-c", script, sys.executable],
+        env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "stdout: cannot write" in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_an_unwritable_report_is_an_error_not_a_verdict(gate: Gate, capsys: Any) -> None:
     base = gate.write("b.json", STEADY)
     assert gate.call("gate", "compare", base, base, "--out", "/proc/nowhere") == 2
