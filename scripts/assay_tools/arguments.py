@@ -12,11 +12,23 @@ from typing import Any
 from assay_tools.errors import ToolError
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Defaults behind each option that has one; the epilog keeps its lines."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text = action.help
+        plain = action.default not in (None, False, argparse.SUPPRESS, []) and action.default != ""
+        if text and plain and action.option_strings and "default" not in text:
+            text += " (default: %(default)s)"
+        return text
+
+
 class Parser(argparse.ArgumentParser):
     """No abbreviations: a typed flag means what it says or is refused with exit 2."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", _Formatter)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def _print_message(self, message: str, file: Any = None) -> None:

@@ -48,8 +48,10 @@ def prepare_directory(path: Path) -> None:
 
 
 def prepare_file(path: Path) -> None:
-    """The same for one file."""
+    """The same for one file, whose folder must exist: a mistyped one is not made silently."""
     if path.is_dir():
         raise ToolError(f"{path}: cannot write: it is a folder")
+    if not path.parent.is_dir():
+        raise ToolError(f"{path}: cannot write: the folder {path.parent} does not exist")
     if not _special(path):
         prepare_directory(path.parent)

@@ -125,7 +125,7 @@ def _draw_panel(axes: Axes, number: int, family: str, lines: dict[str, Series]) 
         x = [point.size for point in series.points]
         # NaN breaks the line: a failed size is a gap, not a bridge between its neighbours.
         y = [math.nan if point.median is None else point.median for point in series.points]
-        axes.plot(x, y, label=label, gid=f"series-{number}-{index}", **look)
+        axes.plot(x, y, label=style.plain(label), gid=f"series-{number}-{index}", **look)
         low = [math.nan if point.low is None else point.low for point in series.points]
         high = [math.nan if point.high is None else point.high for point in series.points]
         axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
@@ -133,7 +133,7 @@ def _draw_panel(axes: Axes, number: int, family: str, lines: dict[str, Series]) 
         axes.plot(
             failed, [0.02 + 0.03 * index] * len(failed), transform=axes.get_xaxis_transform(),
             linestyle="none", marker="x", color=look["color"], markersize=6,
-            label=f"{label}: no valid time" if failed else "_",
+            label=f"{style.plain(label)}: no valid time" if failed else "_",
         )  # fmt: skip
     style.size_axis(axes, sizes)
     if any(point.median is not None for series in lines.values() for point in series.points):
@@ -141,7 +141,7 @@ def _draw_panel(axes: Axes, number: int, family: str, lines: dict[str, Series]) 
     else:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "every row failed", transform=axes.transAxes, ha="center")
-    axes.set_title(family)
+    axes.set_title(style.plain(family))
     if len(lines) <= LEGEND_INSIDE_MAX:
         axes.legend(loc="best")
 

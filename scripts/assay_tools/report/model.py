@@ -24,6 +24,7 @@ OUTCOMES: dict[str, tuple[str, str, str]] = {
 BAD_OUTCOMES = ("fail", "crashed", "timed_out")
 EXPECTED_TO_FAIL = ("mutant", "demo")
 DASH = "-"
+NOTHING_VERIFIED = "incomplete"
 # Facts that are different in every run by nature.
 PER_RUN = ("date", "seed", "assay_schema", "executable", "load_avg", "mhz_per_cpu")
 
@@ -150,6 +151,11 @@ def _without_cell(subject: Mapping[str, Any]) -> str:
     return "skipped" if subject.get("status") == "skipped" else "not run"
 
 
+def verified(verify: Mapping[str, Any]) -> bool:
+    """Whether the scorecard answers anything: skipped cells and broken demos do not."""
+    return not any(line.word == NOTHING_VERIFIED for line in verify_summary(scorecard(verify)))
+
+
 def verify_summary(card: Scorecard) -> list[Line]:
     """Ours must hold; findings in other people's allocators are results, not failures of ours."""
     ours = [f for f in card.failures if f.origin == "assay"]
@@ -166,7 +172,7 @@ def verify_summary(card: Scorecard) -> list[Line]:
         lines.append(Line("good", "pass", text))
     else:
         lines.append(
-            Line("warn", "incomplete", "no property passed anywhere: nothing was verified")
+            Line("warn", NOTHING_VERIFIED, "no property passed anywhere: nothing was verified")
         )
     if others:
         names = sorted({failure.subject for failure in others})

@@ -130,8 +130,26 @@ def test_an_uncaught_mutant_is_a_failure(gate: Gate) -> None:
 
 
 def test_nothing_verified_is_not_a_pass(gate: Gate) -> None:
-    page = report(gate, *inputs(gate, samples.verify(one="skipped")))
+    page = report(gate, *inputs(gate, samples.verify(one="skipped")), code=4)
     assert "nothing was verified" in page.text
+
+
+@pytest.mark.parametrize("parts", [["cells"], ["subjects", "properties", "cells"]])
+def test_an_empty_scorecard_is_incomplete(gate: Gate, parts: list[str], capsys: Any) -> None:
+    verify = samples.verify(one="pass") | {part: [] for part in parts} | {"mutants": []}
+    path = gate.root / "verify.json"
+    path.write_text(json.dumps(verify))
+    page = report(gate, "--verify", path, code=4)
+    assert "INCOMPLETE" in page.text and "nothing was verified" in page.text
+    assert "nothing was verified" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", ["subjects", "properties", "cells"])
+def test_two_answers_to_one_question_are_refused(gate: Gate, part: str) -> None:
+    verify = samples.verify(one="pass")
+    verify[part].append(verify[part][0] | {"outcome": "fail"})
+    page = report(gate, *inputs(gate, verify), code=2)
+    assert "occurs twice" in page.text
 
 
 @pytest.mark.parametrize("value", [2**65, 1e300, 10**300])
