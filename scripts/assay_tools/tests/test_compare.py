@@ -108,74 +108,6 @@ def test_nothing_in_common_is_refused(gate: Gate) -> None:
     assert any("0 rows compared" in f["text"] for f in gate.result()["findings"])
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("cpu_time", 10**400),
-        ("real_time", -(10**400)),
-        ("iterations", 10**400),
-        ("hits", "5000 digits"),
-        ("cpu_time", "1"),
-        ("time_unit", ["us"]),
-        ("time_unit", {}),
-        ("repetition_index", [1]),
-        ("repetition_index", "0"),
-        ("assay_stage", {"a": 1}),
-        ("assay_stage", ["confirm"]),
-        ("run_name", "a\ud800"),
-        ("a\udfff", 1),
-        ("run_name", ["a"]),
-    ],
-)
-def test_a_malformed_field_is_refused(gate: Gate, field: str, value: Any, capsys: Any) -> None:
-    odd = gate.write("odd.json", rows_of("a", times(1), **{field: value}))
-    odd.write_text(odd.read_text().replace('"5000 digits"', "9" * 5000))
-    good = gate.write("good.json", rows_of("a", times(1)))
-    assert gate.call("gate", "compare", good, odd) == 2
-    message = capsys.readouterr().err
-    assert "odd.json" in message and message.count("\n") == 1 and len(message) < 500
-    assert gate.call("plot", odd, "--out", gate.root / "plots") == 2
-    assert gate.call("report", "--bench", odd, "--out", gate.root / "page.html") == 2
-
-
-@pytest.mark.parametrize("value", [1e308, 1e-290])
-def test_a_time_whose_ratio_overflows_is_invalid(gate: Gate, value: float) -> None:
-    fast, slow = ([{"real_time": v, "cpu_time": v}] * 10 for v in (5, value))
-    unit = {"time_unit": "s"}
-    assert (
-        gate.compare(STEADY + rows_of("a", fast, **unit), STEADY + rows_of("a", slow, **unit)) == 4
-    )
-    assert gate.verdicts()["a"] == "invalid"
-
-
-@pytest.mark.parametrize("value", [1e308, 1e-308])
-def test_a_counter_whose_ratio_overflows_is_invalid(gate: Gate, value: float) -> None:
-    base, head = (rows_of("a", times(1), hits=v) for v in (5, value))
-    for direction in ("lower", "higher"):
-        assert gate.compare(base, head, "--metric", f"hits={direction}") == 4
-
-
-@pytest.mark.parametrize("digits", [31, 400, 5000])
-def test_a_number_in_a_name_may_have_any_length(gate: Gate, digits: int) -> None:
-    rows = [row for part in ("size", "threads") for row in
-            rows_of(f"f/{part}:{'9' * digits}", times(1))]  # fmt: skip
-    sized = rows + rows_of("f/size:64", times(2))
-    assert gate.compare(sized, sized) == 0
-    alone, mixed = gate.write("alone.json", rows), gate.write("mixed.json", sized)
-    assert gate.call("plot", alone, "--out", gate.root / "plots") == 2
-    assert gate.call("plot", mixed, "--out", gate.root / "plots") == 0
-    manifest = (gate.root / "plots" / "figures.json").read_text(encoding="utf-8")
-    assert "2 rows without a size up to 2^64 bytes are left out" in manifest
-    assert gate.call("report", "--bench", mixed, "--out", gate.root / "page.html") == 0
-
-
-def test_arguments_that_are_not_utf8_stay_visible(gate: Gate) -> None:
-    base = gate.write("b\udcff.json", STEADY)
-    done = gate.run("gate", "compare", base, base, "--out", gate.root / "out", "--json")
-    assert done.returncode == 0
-    assert r"b\udcff.json" in gate.result()["inputs"]["base"][0]["path"]
-
-
 def test_duplicate_key_is_refused(gate: Gate, capsys: Any) -> None:
     assert gate.compare(STEADY + STEADY[3:4], STEADY) == 2
     assert "duplicate key" in capsys.readouterr().err
@@ -480,23 +412,6 @@ def test_a_closed_pipe_keeps_the_exit_code(gate: Gate) -> None:  # fault:B-46
         check=False,
     )
     assert done.returncode == 1
-
-
-@pytest.mark.parametrize("verb", ["compare", "compare --json", "--help", "compare --help"])
-@pytest.mark.parametrize("target", [">/dev/full", ">&-"])
-def test_a_full_or_closed_stdout_is_one_line(gate: Gate, verb: str, target: str) -> None:
-    base = gate.write("b.json", STEADY)
-    files = "" if "help" in verb else f"{base} {base}"
-    script = f'exec "$0" -m assay_tools gate {verb} {files} {target}'
-    done = subprocess.run(
-        ["bash", "-c", script, sys.executable],
-        env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "stdout: cannot write" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_an_unwritable_report_is_an_error_not_a_verdict(gate: Gate, capsys: Any) -> None:
