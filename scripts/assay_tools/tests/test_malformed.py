@@ -97,3 +97,16 @@ def test_a_full_or_closed_stdout_is_one_line(gate: Gate, verb: str, target: str)
     )
     assert done.returncode == 2
     assert "stdout: cannot write" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--markdown", "--junit"])
+def test_folders_of_named_files_are_not_made(gate: Gate, flag: str, capsys: Any) -> None:
+    base = gate.write("b.json", STEADY)
+    target = gate.root / "typo" / "deep" / "file"
+    assert gate.call("gate", "compare", base, base, flag, target) == 2
+    assert "does not exist" in capsys.readouterr().err and not (gate.root / "typo").exists()
+    assert gate.call("gate", "compare", base, base, "--out", gate.root / "new") == 0
+    assert gate.call("report", "--bench", base, "--out", target) == 2
+    # A file inside --out is fine, though --out is only now made.
+    out = gate.root / "other"
+    assert gate.call("gate", "compare", base, base, "--out", out, flag, out / "more") == 0
