@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay_tools import strict_json
+from assay_tools import fields, strict_json
 from assay_tools.errors import ToolError
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -68,15 +68,6 @@ class BenchFile:
     benches: dict[str, Bench]
 
 
-def _number(row: dict[str, Any], key: str, where: str) -> float | None:
-    value = row.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ToolError(f"{where}: {key} is {value!r}, expected a number")
-    return float(value)
-
-
 def is_aggregate(row: dict[str, Any], names: dict[str, int]) -> bool:
     """Mean, median, BigO and RMS rows; files older than `run_type` are judged by their names."""
     if "run_type" in row:
@@ -89,24 +80,27 @@ def is_aggregate(row: dict[str, Any], names: dict[str, int]) -> bool:
 
 def read_sample(row: dict[str, Any], where: str) -> Sample:
     """One iteration row as a sample."""
-    stage = str(row.get("assay_stage", ""))
+    stage = fields.text(row, "assay_stage", where)
     if row.get("skipped"):
-        return Sample(skipped=str(row.get("skip_message", "")) or "skipped", stage=stage, raw=row)
+        message = fields.text(row, "skip_message", where) or "skipped"
+        return Sample(skipped=message, stage=stage, raw=row)
     if row.get("error_occurred"):
-        message = str(row.get("error_message", "")) or "error without a message"
+        message = fields.text(row, "error_message", where) or "error without a message"
         if message.startswith(SKIP_PREFIX):
             return Sample(skipped=message, stage=stage, raw=row)
         return Sample(error=message, stage=stage, raw=row)
     if "real_time" not in row or "cpu_time" not in row:
         raise ToolError(f"{where}: no real_time and cpu_time: not a Google Benchmark result")
-    unit = row.get("time_unit", "ns")
+    unit = fields.text(row, "time_unit", where, "ns")
     if unit not in SECONDS:
-        raise ToolError(f"{where}: unknown time unit {unit!r} (known: {', '.join(SECONDS)})")
-    real, cpu = _number(row, "real_time", where), _number(row, "cpu_time", where)
+        raise ToolError(
+            f"{where}: unknown time unit {fields.shown(unit)} (known: {', '.join(SECONDS)})"
+        )
+    real, cpu = fields.number(row, "real_time", where), fields.number(row, "cpu_time", where)
     counters = {
         key: (None if value is None else float(value))
         for key, value in row.items()
-        if key not in _ROW_KEYS and (value is None or _is_plain_number(value))
+        if key not in _ROW_KEYS and (value is None or fields.is_number(value))
     }
     scale = SECONDS[unit]
     return Sample(
@@ -116,10 +110,6 @@ def read_sample(row: dict[str, Any], where: str) -> Sample:
         stage=stage,
         raw=row,
     )
-
-
-def _is_plain_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _row_name(row: Any, where: str) -> str:
@@ -136,7 +126,7 @@ def _threads(row: dict[str, Any], name: str) -> int:
     if isinstance(stated, int) and not isinstance(stated, bool) and stated > 0:
         return stated
     match = _THREADS.search(name)
-    return int(match.group(1)) if match else 1
+    return (fields.size(match.group(1)) or 1) if match else 1
 
 
 def parse_results(data: bytes, path: str, accept_median: bool = False) -> BenchFile:
@@ -178,9 +168,10 @@ def _refuse_duplicate(
     row: dict[str, Any], name: str, seen: set[tuple[str, Any]], where: str
 ) -> None:
     """Repetitions carry an index; the same index twice is two benchmarks under one name."""
-    if "repetition_index" not in row:
+    repetition = fields.integer(row, "repetition_index", where)
+    if repetition is None:
         return
-    key = (name, (row["repetition_index"], row.get("assay_stage", "")))
+    key = (name, (repetition, fields.text(row, "assay_stage", where)))
     if key in seen:
         raise ToolError(f"{where}: duplicate key: this name and repetition occur twice")
     seen.add(key)

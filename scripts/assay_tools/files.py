@@ -16,7 +16,7 @@ def _special(path: Path) -> bool:
 
 def write_atomic(path: Path, data: str | bytes) -> None:
     """Write beside the target, flush, rename over it; a link keeps pointing where it did."""
-    raw = data.encode("utf-8") if isinstance(data, str) else data
+    raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     try:
         path = path.resolve()
         if _special(path):
@@ -48,8 +48,10 @@ def prepare_directory(path: Path) -> None:
 
 
 def prepare_file(path: Path) -> None:
-    """The same for one file."""
+    """The same for one file, whose folder must exist: a mistyped one is not made silently."""
     if path.is_dir():
         raise ToolError(f"{path}: cannot write: it is a folder")
+    if not path.parent.is_dir():
+        raise ToolError(f"{path}: cannot write: the folder {path.parent} does not exist")
     if not _special(path):
         prepare_directory(path.parent)

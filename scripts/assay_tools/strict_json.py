@@ -17,6 +17,8 @@ from assay_tools.errors import Exit, ToolError
 
 SCHEMA_DIR = Path(__file__).parent / "schemas"
 _STRING_OR_CONSTANT = re.compile(r'"(?:\\.|[^"\\])*"|(-?(?:NaN|Infinity))')
+DIGITS_MAX = 310  # a double has no more
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STRING_OR_NUMBER = re.compile(r'"(?:\\.|[^"\\])*"|(-?\d[\d.eE+-]*)')
 
 
@@ -35,8 +37,33 @@ def _refuse_constant(literal: str) -> Any:
 def _finite(literal: str) -> float:
     value = float(literal)
     if not math.isfinite(value):
-        raise _RefusedError(f"{literal} does not fit a double", literal)
+        raise _RefusedError(f"{_cut(literal)} does not fit a double", literal)
     return value
+
+
+def _whole(literal: str) -> int:
+    if len(literal) > DIGITS_MAX or not math.isfinite(float(literal)):
+        raise _RefusedError(f"{_cut(literal)} does not fit a double", literal)
+    return int(literal)
+
+
+def _cut(literal: str) -> str:
+    return literal if len(literal) <= 40 else f"{literal[:20]}... ({len(literal)} characters)"
+
+
+def _refuse_surrogates(value: Any, name: str) -> None:
+    """Half of a UTF-16 pair is no character, and no output could hold it."""
+    waiting = [("", value)]
+    while waiting:
+        path, item = waiting.pop()
+        if isinstance(item, dict):
+            waiting += [(f"{path}/{key}", inner) for key, inner in item.items()]
+            waiting += [(path, key) for key in item]
+        elif isinstance(item, list):
+            waiting += [(f"{path}/{index}", inner) for index, inner in enumerate(item)]
+        elif isinstance(item, str) and _SURROGATE.search(item):
+            where = _SURROGATE.sub("?", path) or "the top level"
+            raise ToolError(f"{name}: unusable JSON: {item!r} at {where} has a lone surrogate")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -70,8 +97,9 @@ def parse(data: bytes, name: str) -> Any:
     except UnicodeDecodeError as error:
         raise ToolError(f"{name}: not UTF-8 at byte {error.start}") from None
     try:
-        return json.loads(
+        value = json.loads(
             text,
+            parse_int=_whole,
             parse_constant=_refuse_constant,
             parse_float=_finite,
             object_pairs_hook=_unique,
@@ -83,6 +111,9 @@ def parse(data: bytes, name: str) -> Any:
         raise ToolError(f"{name}{_place(text, error.literal)}: {error}") from None
     except (RecursionError, ValueError) as error:
         raise ToolError(f"{name}: unusable JSON: {error}") from None
+    if "\\u" in text:
+        _refuse_surrogates(value, name)
+    return value
 
 
 def read_bytes(path: Path) -> bytes:
@@ -105,7 +136,9 @@ def digest(data: bytes) -> str:
 
 def dumps(value: Any) -> str:
     """Stable text: two equal values give equal bytes, and a non-finite number is a defect."""
-    return json.dumps(value, indent=1, sort_keys=False, allow_nan=False, ensure_ascii=False) + "\n"
+    text = json.dumps(value, indent=1, sort_keys=False, allow_nan=False, ensure_ascii=False)
+    # Arguments that are not UTF-8 hold lone surrogates; they become visible escapes.
+    return _SURROGATE.sub(lambda match: f"\\\\u{ord(match.group()):04x}", text) + "\n"
 
 
 @functools.cache

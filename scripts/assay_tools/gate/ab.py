@@ -7,6 +7,7 @@ are measured again on fresh data; there is no third stage and no retry until gre
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from assay_tools.files import write_atomic
 from assay_tools.gate.analysis import Analysis, analyse, suspects
 from assay_tools.gate.compare import banner_for, metadata_dict, metadata_findings, next_step
 from assay_tools.gate.matching import CONFIRM, quality_filter
-from assay_tools.gate.metadata import MetadataReport, compare_contexts
+from assay_tools.gate.metadata import MetadataReport, compare_contexts, load_average, overload
 from assay_tools.gate.options import Options
 from assay_tools.gate.progress import Progress
 from assay_tools.gate.rule import Rule
@@ -87,10 +88,17 @@ class AbRun:
             "base": install("base", request.base, work),
             "head": install("head", request.head, work),
         }
+        self.load = load_average()
         self.started = time.monotonic()
         self.out_of_time = False
         self.pairs_done: dict[str, int] = {}
         self.head_name: dict[str, str] = {}
+
+    def loaded(self) -> list[str]:
+        """Whether other work filled the processors; at the end one task is this run's own."""
+        loads = (("start", self.load, 0), ("end", load_average(), 1))
+        reasons = [(when, overload(load, os.cpu_count(), own)) for when, load, own in loads]
+        return [f"at the {when}, {reason}" for when, reason in reasons if reason]
 
     def listing(self) -> dict[str, list[str]]:
         """What each side has."""
@@ -198,14 +206,20 @@ def _rerun_prefix(request: AbRequest, options: Options) -> str:
 
 def _judge(run: AbRun, request: AbRequest, options: Options, rule: Rule) -> Result:
     sides = run.recorder.benches
+    # The load that the benchmarks saw is left out: loaded() has it for the whole session.
+    contexts = [
+        {key: value for key, value in run.recorder.contexts[side].items() if key != "load_avg"}
+        for side in SIDES
+    ]
     report = compare_contexts(
-        run.recorder.contexts["base"],
-        run.recorder.contexts["head"],
+        contexts[0],
+        contexts[1],
         options.allow_mismatch,
         groups=("build", "suite", "device"),
     )
     if not all(run.recorder.contexts.values()):
         report = MetadataReport(notes=["a side gave no result, so its metadata is unknown"])
+    report.invalid_conditions += run.loaded()
     findings = metadata_findings(report, options.strict)
     findings += _session_findings(run, request, options)
     analysis = Analysis([], [], None, 0)
@@ -223,7 +237,7 @@ def _judge(run: AbRun, request: AbRequest, options: Options, rule: Rule) -> Resu
         seed=options.seed,
         inputs={side: _input(target) for side, target in run.targets.items()},
         hosts={"base": host, "head": host},
-        metadata=metadata_dict(report),
+        metadata=metadata_dict(report, analysis.conditions),
         banner=banner_for(report),
         report_only=bool(report.allowed),
         geomean=analysis.geomean,

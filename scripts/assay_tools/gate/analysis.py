@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from assay_tools.gate import stats
 from assay_tools.gate.matching import (
     CONFIRM,
     Measured,
+    interruptions,
     match,
     measure_counter,
     measure_time,
@@ -22,7 +23,7 @@ from assay_tools.gate.matching import (
 )
 from assay_tools.gate.options import Options
 from assay_tools.gate.rule import FASTER, SLOWER, Rule, Screened
-from assay_tools.gate.table import Finding, Row, Verdict
+from assay_tools.gate.table import Finding, Row, Verdict, condition_finding
 
 UNIFORM_ROWS_MIN = 5
 UNIFORM_SPREAD_MAX = 0.01
@@ -36,6 +37,7 @@ class Analysis:
     findings: list[Finding]
     geomean: float | None
     geomean_rows: int
+    conditions: list[str] = field(default_factory=list)
 
 
 def filter_for(name: str) -> str:
@@ -89,8 +91,11 @@ def analyse(
             if row.verdict is Verdict.INCONCLUSIVE and row.exit_code is Exit.GOOD:
                 row.exit_code = Exit.INCONCLUSIVE
     ratios = [row.ratio for row in rows if row.ratio is not None and row.unit == "s"]
-    findings = _whole_findings(rows, options)
-    return Analysis(rows, findings, stats.geometric_mean(ratios), len(ratios))
+    interrupted = interruptions(match(base, head, options), rule)
+    conditions = [] if interrupted is None else [interrupted]
+    findings = [condition_finding(why, options.strict) for why in conditions]
+    findings += _whole_findings(rows, options)
+    return Analysis(rows, findings, stats.geometric_mean(ratios), len(ratios), conditions)
 
 
 def suspects(

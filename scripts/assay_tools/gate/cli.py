@@ -17,9 +17,36 @@ from assay_tools.gate.options import GatedCounter, Options, load_renames
 from assay_tools.gate.rule import Rule
 from assay_tools.gate.table import Result
 
+EXIT_CODES = """exit codes:
+  0   no confirmed regression
+  1   at least one regression, confirmed on fresh data
+  2   a bad flag, unreadable input, unwritable output, or nothing was compared
+  3   the two sides differ in build, machine, suite or device
+  4   rows are missing, failed, invalid, or none could be judged
+  5   inconclusive, or run under invalid conditions (--strict)
+  70  a defect in assay
+  77  the Python environment is not installed
+  129, 130, 143  stopped by a hang-up, Ctrl-C or TERM; no verdict"""
+SELFTEST_CODES = """exit codes:
+  0   every figure meets its target
+  1   a figure misses its target
+  2   a bad flag
+  70  a defect in assay
+  77  the Python environment is not installed"""
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--strict", action="store_true", help="inconclusive rows exit 5")
+
+def _epilog(example: str, codes: str = EXIT_CODES) -> str:
+    return f"example:\n  {example}\n\n{codes}"
+
+
+EXAMPLE_AB = "assay gate ab --base build-main/bench --head build-pr/bench --out gate"
+EXAMPLE_COMPARE = "assay gate compare main.json pr.json --floor 15"
+
+
+def _add_common(parser: argparse.ArgumentParser, seed: str) -> None:
+    parser.add_argument(
+        "--strict", action="store_true", help="inconclusive rows and invalid conditions exit 5"
+    )
     parser.add_argument(
         "--require",
         action="append",
@@ -49,7 +76,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         type=_percentage,
         default=0.0,
         metavar="PERCENT",
-        help="share of base rows that head must have",
+        help="percentage of base rows that head must have (default: 0)",
     )
     parser.add_argument(
         "--allow-mismatch",
@@ -58,12 +85,16 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD",
         help="report in spite of this metadata difference; never exits 1",
     )
-    parser.add_argument("--seed", type=non_negative_int, help="seed of orders and intervals")
+    parser.add_argument(
+        "--seed", type=non_negative_int, help=f"seed of orders and intervals (default: {seed})"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write gate.json, gate.md and gate.junit.xml there"
     )
-    parser.add_argument("--markdown", type=Path, metavar="FILE")
-    parser.add_argument("--junit", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="write the text for a pull request there"
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML there")
     parser.add_argument("--json", action="store_true", help="print gate.json instead of text")
 
 
@@ -83,20 +114,55 @@ def _floor(text: str) -> float:
 
 def build_parser() -> Parser:
     """All sub-commands of `assay gate`."""
-    parser = Parser(prog="assay gate", description="Fail on confirmed slowdowns only.")
+    parser = Parser(
+        prog="assay gate",
+        description="Fail on confirmed slowdowns only.",
+        epilog=_epilog(EXAMPLE_AB),
+    )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="ab|compare|selftest")
-    ab = verbs.add_parser("ab", help="measure two binaries, interleaved")
-    ab.add_argument("--base", type=Path, required=True, metavar="BIN")
-    ab.add_argument("--head", type=Path, required=True, metavar="BIN")
-    ab.add_argument("--filter", default="", metavar="RE", help="only matching benchmarks")
-    ab.add_argument("--min-time", type=positive_float, default=0.003, metavar="S")
-    ab.add_argument("--pairs", type=positive_int, default=10)
-    ab.add_argument("--confirm-pairs", type=positive_int, default=20)
-    ab.add_argument(
-        "--time-budget", type=positive_float, metavar="S", help="stop adding pairs after this long"
+    ab = verbs.add_parser(
+        "ab",
+        help="measure two binaries, interleaved",
+        description="Measure two Google Benchmark binaries, interleaved, and judge head.",
+        epilog=_epilog(EXAMPLE_AB),
     )
     ab.add_argument(
-        "--timeout", type=positive_float, default=120.0, metavar="S", help="limit of one process"
+        "--base", type=Path, required=True, metavar="BIN", help="the benchmark before the change"
+    )
+    ab.add_argument(
+        "--head", type=Path, required=True, metavar="BIN", help="the benchmark after the change"
+    )
+    ab.add_argument(
+        "--filter", default="", metavar="RE", help="only matching benchmarks (default: all)"
+    )
+    ab.add_argument(
+        "--min-time",
+        type=positive_float,
+        default=0.003,
+        metavar="S",
+        help="seconds that a process measures a row",
+    )
+    ab.add_argument(
+        "--pairs", type=positive_int, default=10, help="repetitions a side of the screening run"
+    )
+    ab.add_argument(
+        "--confirm-pairs",
+        type=positive_int,
+        default=20,
+        help="fresh repetitions a side for suspects",
+    )
+    ab.add_argument(
+        "--time-budget",
+        type=positive_float,
+        metavar="S",
+        help="stop adding pairs after this long (default: no limit)",
+    )
+    ab.add_argument(
+        "--timeout",
+        type=positive_float,
+        default=120.0,
+        metavar="S",
+        help="seconds one process may take",
     )
     ab.add_argument(
         "--isolation",
@@ -104,21 +170,46 @@ def build_parser() -> Parser:
         default="process",
         help="a process per benchmark, or per pass over all of them",
     )
-    _add_common(ab)
-    compare = verbs.add_parser("compare", help="judge stored result files")
+    _add_common(ab, "random, recorded")
+    compare = verbs.add_parser(
+        "compare",
+        help="judge stored result files",
+        description="Judge Google Benchmark JSON files that were measured elsewhere.",
+        epilog=_epilog(EXAMPLE_COMPARE),
+    )
     compare.add_argument("files", nargs="*", metavar="BASE.json HEAD.json")
-    compare.add_argument("--base", action="append", default=[], metavar="FILE[,FILE]")
-    compare.add_argument("--head", action="append", default=[], metavar="FILE[,FILE]")
+    compare.add_argument(
+        "--base",
+        action="append",
+        default=[],
+        metavar="FILE[,FILE]",
+        help="files of base; may be repeated",
+    )
+    compare.add_argument(
+        "--head",
+        action="append",
+        default=[],
+        metavar="FILE[,FILE]",
+        help="files of head; may be repeated",
+    )
     compare.add_argument(
         "--floor",
         type=_floor,
         metavar="PERCENT",
-        help="smallest effect that counts when data was not interleaved",
+        help="smallest effect that counts when data was not interleaved (default: 10 or 30, "
+        "by how near the two were measured)",
     )
-    _add_common(compare)
-    selftest = verbs.add_parser("selftest", help="false-alarm and power figures of the gate itself")
-    selftest.add_argument("--runs", type=positive_int, default=2000)
-    selftest.add_argument("--seed", type=non_negative_int, default=20240607)
+    _add_common(compare, "1")
+    selftest = verbs.add_parser(
+        "selftest",
+        help="false-alarm and power figures of the gate itself",
+        description="Measure the gate: false alarms on unchanged code, slowdowns found.",
+        epilog=_epilog("assay gate selftest --skip-injected", SELFTEST_CODES),
+    )
+    selftest.add_argument("--runs", type=positive_int, default=2000, help="synthetic A/A runs")
+    selftest.add_argument(
+        "--seed", type=non_negative_int, default=20240607, help="seed of the synthetic figures"
+    )
     selftest.add_argument(
         "--skip-injected", action="store_true", help="only the synthetic figures, no processes"
     )

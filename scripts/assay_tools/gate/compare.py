@@ -14,7 +14,7 @@ from assay_tools.gate import rule as rules
 from assay_tools.gate.analysis import analyse
 from assay_tools.gate.metadata import MetadataReport, Mismatch, compare_contexts
 from assay_tools.gate.options import Options
-from assay_tools.gate.table import Finding, Result, Row, Verdict
+from assay_tools.gate.table import Finding, Result, Row, Verdict, condition_finding
 
 SEQUENTIAL_WINDOW = timedelta(hours=1)
 
@@ -88,8 +88,8 @@ def effect_floor(base: Mapping[str, Any], head: Mapping[str, Any]) -> tuple[floa
     return rules.FLOOR_STORED, "not interleaved: stored data or repetitions inside one process"
 
 
-def metadata_dict(report: MetadataReport) -> dict[str, Any]:
-    """For gate.json."""
+def metadata_dict(report: MetadataReport, conditions: Sequence[str] = ()) -> dict[str, Any]:
+    """For gate.json; `conditions` are those that the samples themselves showed."""
 
     def listed(items: Sequence[Mismatch]) -> list[dict[str, Any]]:
         return [vars(item) for item in items]
@@ -98,7 +98,7 @@ def metadata_dict(report: MetadataReport) -> dict[str, Any]:
         "refused": listed(report.refused),
         "allowed": listed(report.allowed),
         "notes": report.notes,
-        "invalid_conditions": report.invalid_conditions,
+        "invalid_conditions": [*report.invalid_conditions, *conditions],
     }
 
 
@@ -110,8 +110,7 @@ def metadata_findings(report: MetadataReport, strict: bool) -> list[Finding]:
     ]
     findings += [Finding(f"mismatch allowed: {mismatch.text()}") for mismatch in report.allowed]
     findings += [Finding(note) for note in report.notes]
-    code = Exit.INCONCLUSIVE if strict else Exit.GOOD
-    findings += [Finding(f"conditions invalid: {why}", code) for why in report.invalid_conditions]
+    findings += [condition_finding(why, strict) for why in report.invalid_conditions]
     return findings
 
 
@@ -155,10 +154,12 @@ def run_compare(
     findings = metadata_findings(report, options.strict)
     rows: list[Row] = []
     geomean, geomean_rows = None, 0
+    conditions: list[str] = []
     if not report.refused:
         analysis = analyse(base.benches, head.benches, options, rule, floor)
         rows, geomean, geomean_rows = analysis.rows, analysis.geomean, analysis.geomean_rows
         findings += analysis.findings
+        conditions = analysis.conditions
     findings.append(Finding(f"effect floor: {why}"))
     result = Result(
         mode="compare",
@@ -168,7 +169,7 @@ def run_compare(
         seed=options.seed,
         inputs={"base": base.inputs(), "head": head.inputs()},
         hosts={"base": base.host, "head": head.host},
-        metadata=metadata_dict(report),
+        metadata=metadata_dict(report, conditions),
         banner=banner_for(report),
         report_only=bool(report.allowed),
         geomean=geomean,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +16,8 @@ from assay_tools.gate.stats import Array
 from assay_tools.gate.table import Row, SideSummary, Verdict
 
 CONFIRM = "confirm"
+# Ratios, and sums for medians, of values in this range fit a double.
+VALUE_MIN, VALUE_MAX = 1e-150, 1e150
 
 
 @dataclass
@@ -138,8 +141,43 @@ def quality_filter(base: Bench, head: Bench, rule: Rule) -> tuple[list[Sample], 
     return keep[0], keep[1]
 
 
+def interruptions(pairs: list[Pair], rule: Rule) -> str | None:
+    """A remark where rows on CPU time were mostly interrupted, so that nothing could be dropped.
+
+    From one such row alone a loaded machine and a benchmark that waits look the same, so the
+    remark names the rows and both ways out.
+    """
+    interrupted, total, rows = 0, 0, []
+    for pair in pairs:
+        sides = [side for side in (pair.base, pair.head) if side is not None]
+        if len(sides) < 2 or any(not s.filterable or s.clock != "cpu_time" for s in sides):
+            continue
+        counts = [sum(_interrupted(s, rule.real_cpu_max) for s in side.samples) for side in sides]
+        interrupted, total = interrupted + sum(counts), total + sum(len(s.samples) for s in sides)
+        if 2 * sum(counts) > sum(len(side.samples) for side in sides):
+            rows.append(pair.name)
+    if not rows:
+        return None
+    return (
+        f"{interrupted} of {total} repetitions were interrupted by other work "
+        f"(real/cpu > {rule.real_cpu_max:g}); run on a quieter machine"
+        f" (mostly interrupted: {', '.join(rows[:3])}{', ...' if len(rows) > 3 else ''};"
+        " a benchmark that waits by nature belongs on /real_time)"
+    )
+
+
 def _time_of(sample: Sample, clock: str) -> float | None:
     return sample.real_s if clock == "real_time" else sample.cpu_s
+
+
+def computable(values: Sequence[float]) -> bool:
+    """Whether medians and ratios of these stay finite and above zero; zeros are judged apart."""
+    return all(value == 0 or VALUE_MIN <= abs(value) <= VALUE_MAX for value in values)
+
+
+def _out_of_range(what: str) -> tuple[Verdict, str, str]:
+    text = f"{what} outside {VALUE_MIN:g} to {VALUE_MAX:g}: no ratio can be computed"
+    return Verdict.INVALID, "out_of_range", text
 
 
 def _stages(samples: list[Sample], values: list[float]) -> dict[str, Array]:
@@ -162,6 +200,11 @@ def measure_time(pair: Pair, rule: Rule) -> Measured:
                 row.reason = f"{side}: repetition {index} has {clock} {_time_of(sample, clock)}"
                 row.exit_code = Exit.INCOMPLETE
                 return Measured(row)
+    times = [_time_of(s, clock) or 0.0 for b in (pair.base, pair.head) for s in b.samples]
+    if not computable(times):
+        row.verdict, row.reason_code, row.reason = _out_of_range(clock)
+        row.exit_code = Exit.INCOMPLETE
+        return Measured(row)
     measured = Measured(row)
     kept = quality_filter(pair.base, pair.head, rule)
     for bench, samples, summary, stages in (
@@ -193,6 +236,10 @@ def measure_counter(pair: Pair, counter: GatedCounter) -> Measured:
         if len(good) != len(found) or any(value < 0 for value in good):
             row.verdict, row.reason_code = Verdict.INVALID, "invalid_counter"
             row.reason = f"{side}: counter {counter.name} is absent, negative or not a number"
+            row.exit_code = Exit.INCOMPLETE
+            return measured
+        if not computable(good):
+            row.verdict, row.reason_code, row.reason = _out_of_range(f"counter {counter.name}")
             row.exit_code = Exit.INCOMPLETE
             return measured
         _summarise(summary, good, 0)

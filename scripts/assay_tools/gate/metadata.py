@@ -6,9 +6,12 @@ what the library writes itself, so assay's own fields are demanded as soon as on
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from assay_tools.fields import is_number
 
 # Written by every Google Benchmark: a file without them says nothing about where it came from.
 ALWAYS_REQUIRED = ("num_cpus", "library_build_type")
@@ -141,6 +144,21 @@ def _unknown_differences(base: Mapping[str, Any], head: Mapping[str, Any]) -> li
     ]
 
 
+def load_average() -> float | None:
+    """Of the last minute, where the system tells."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
+
+
+def overload(load: Any, cpus: Any, own: int = 0) -> str | None:
+    """Why this load average says that timings were disturbed; `own` tasks are the run itself."""
+    if not is_number(load) or not is_number(cpus) or load <= cpus + own:
+        return None
+    return f"the load average of {load:.3g} was above the {cpus:g} CPUs; run on a quieter machine"
+
+
 def invalid_conditions(*contexts: Mapping[str, Any]) -> list[str]:
     """Why these timings should not be trusted, whatever they say."""
     reasons: list[str] = []
@@ -155,6 +173,11 @@ def invalid_conditions(*contexts: Mapping[str, Any]) -> list[str]:
             reasons.append("CPU frequency scaling is enabled")
         if context.get("scope") == "smoke":
             reasons.append("a smoke run checks the rows, it does not measure them")
+        load = context.get("load_avg")
+        if isinstance(load, list) and load:
+            # The benchmark that wrote it may be in it with one task of its own.
+            reason = overload(load[0], context.get("num_cpus"), own=1)
+            reasons += [reason] if reason else []
         if context.get("sanitizers") not in (None, "", "none"):
             reasons.append(f"built with sanitizers: {context['sanitizers']}")
     return list(dict.fromkeys(reasons))

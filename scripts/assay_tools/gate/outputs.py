@@ -110,7 +110,7 @@ def text(result: Result) -> str:
     lines = []
     if result.banner:
         lines += ["*" * 78, result.banner, "*" * 78]
-    lines.append(result.headline())
+    lines.append(one_line(result.headline()))
     lines += [f"  {one_line(line)}" for line in _summary_lines(result)]
     lines += [f"  note: {one_line(finding.text)}" for finding in result.findings]
     shown = [row for row in sorted_for_people(result.rows) if row.verdict not in FOLDED]

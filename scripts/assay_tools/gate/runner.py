@@ -6,13 +6,17 @@ both lie on the stack of the child and move it, which alone shifts timings.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
+import stat
 import subprocess
+import threading
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -22,6 +26,7 @@ from assay_tools.gate.analysis import filter_for
 from assay_tools.strict_json import digest, read_bytes
 
 STDERR_TAIL = 400
+OUTPUT_MAX = 64 << 20  # of each of stdout, stderr and the JSON file
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,36 @@ class _Ended:
     stderr: bytes = b""
 
 
+class _Reader:
+    """Takes one stream of a child as it comes, up to a limit; a flood ends the child."""
+
+    def __init__(self, child: subprocess.Popen[bytes], stream: IO[bytes] | None) -> None:
+        assert stream is not None
+        self.child, self.stream = child, stream
+        self.parts: list[bytes] = []
+        self.flooded = False
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self) -> None:
+        taken = 0
+        with self.stream:
+            while part := os.read(self.stream.fileno(), 1 << 16):
+                taken += len(part)
+                if taken > OUTPUT_MAX:
+                    self.flooded = True
+                    _kill(self.child)
+                    return
+                self.parts.append(part)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        child.kill()
+
+
 def _execute(target: Target, arguments: list[str], timeout_s: float) -> _Ended:
     """Run to the end or to the limit; the whole process group is stopped at the limit."""
     try:
@@ -94,25 +129,33 @@ def _execute(target: Target, arguments: list[str], timeout_s: float) -> _Ended:
         )
     except OSError as error:
         return _Ended(f"failed to start: {error.strerror}")
+    readers = [_Reader(child, stream) for stream in (child.stdout, child.stderr)]
+    deadline = time.monotonic() + timeout_s
     try:
-        stdout, stderr = child.communicate(timeout=timeout_s)
+        for reader in readers:  # ends with the last process that holds the pipe
+            reader.thread.join(deadline - time.monotonic())
+        child.wait(max(0.0, deadline - time.monotonic()))
+        in_time = not any(reader.thread.is_alive() for reader in readers)
     except subprocess.TimeoutExpired:
-        _stop(child)
-        return _Ended(f"timed out after {timeout_s:g} s")
+        in_time = False
     except BaseException:
         _stop(child)
         raise
+    if any(reader.flooded for reader in readers):
+        _stop(child)
+        return _Ended(f"wrote more than {OUTPUT_MAX >> 20} MiB to stdout or stderr")
+    if not in_time:
+        _stop(child)
+        return _Ended(f"timed out after {timeout_s:g} s")
+    stdout, stderr = (b"".join(reader.parts) for reader in readers)
     if child.returncode != 0:
         return _Ended(_ending(child.returncode) + _tail(stderr), stdout, stderr)
     return _Ended(None, stdout, stderr)
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        child.kill()
-    child.communicate()
+    _kill(child)
+    child.wait()
 
 
 def list_rows(target: Target, pattern: str, limits: Limits) -> list[str]:
@@ -155,7 +198,10 @@ def one_repetition(bench: Bench) -> Bench:
     times = [(s.real_s, s.cpu_s) for s in usable]
     if any(real is None or cpu is None for real, cpu in times):
         return replace(bench, samples=[Sample()])
-    real, cpu = (float(np.median([pair[i] for pair in times])) for i in (0, 1))
+    with np.errstate(over="ignore"):
+        real, cpu = (float(np.median([pair[i] for pair in times])) for i in (0, 1))
+    if not (math.isfinite(real) and math.isfinite(cpu)):
+        return replace(bench, samples=[Sample()])
     return replace(bench, samples=[replace(usable[0], real_s=real, cpu_s=cpu)])
 
 
@@ -164,10 +210,34 @@ def _failed(names: list[str], message: str, context: dict[str, Any] | None = Non
     return Pass(rows, context or {})
 
 
+def _clear(output: Path) -> None:
+    """Whatever an earlier process left at the place of its result."""
+    if output.is_dir() and not output.is_symlink():
+        shutil.rmtree(output, ignore_errors=True)
+    else:
+        output.unlink(missing_ok=True)
+
+
+def _read_output(output: Path) -> tuple[bytes, str]:
+    """The JSON of a process, or why there is none."""
+    try:
+        status = output.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return b"", "made something else than a file of its JSON output"
+        if status.st_size > OUTPUT_MAX:
+            return b"", f"wrote more than {OUTPUT_MAX >> 20} MiB of JSON"
+        data = output.read_bytes()
+    except FileNotFoundError:
+        return b"", "wrote no JSON"
+    except OSError as error:
+        return b"", f"its JSON output cannot be read: {error.strerror}"
+    return data, "" if data else "wrote no JSON"
+
+
 def run_pass(target: Target, names: list[str], limits: Limits, work: Path) -> Pass:
     """One process over exactly these names."""
     output = work / target.side / "result.json"
-    output.unlink(missing_ok=True)
+    _clear(output)
     exact = [filter_for(name)[1:-1] for name in names]
     pattern = f"^{exact[0]}$" if len(exact) == 1 else f"^({'|'.join(exact)})$"
     arguments = [
@@ -177,10 +247,11 @@ def run_pass(target: Target, names: list[str], limits: Limits, work: Path) -> Pa
         "--benchmark_out_format=json",
     ]
     ended = _execute(target, arguments, limits.timeout_s)
-    if not output.exists() or output.stat().st_size == 0:
-        return _failed(names, (ended.failure or "exited with 0") + ", and wrote no JSON")
+    data, why = _read_output(output)
+    if why:
+        return _failed(names, f"{ended.failure or 'exited with 0'}, and {why}")
     try:
-        result = parse_results(output.read_bytes(), "its JSON output", accept_median=True)
+        result = parse_results(data, "its JSON output", accept_median=True)
     except ToolError as error:
         return _failed(names, f"{ended.failure}" if ended.failure else str(error))
     samples: dict[str, Bench] = {}

@@ -119,6 +119,13 @@ class Finding:
 
     text: str
     code: Exit = Exit.GOOD
+    loud: bool = False  # stands in the headline too
+
+
+def condition_finding(why: str, strict: bool) -> Finding:
+    """The timings should not be trusted, whatever they say."""
+    code = Exit.INCONCLUSIVE if strict else Exit.GOOD
+    return Finding(f"conditions invalid: {why}", code, loud=True)
 
 
 @dataclass
@@ -169,6 +176,12 @@ class Result:
         text = words.get(code, f"exit {int(code)}")
         if self.report_only and code is Exit.GOOD:
             text = "REPORT ONLY: metadata mismatch was allowed, so this cannot pass or fail"
+        undecided = self.count(Verdict.INCONCLUSIVE)
+        if undecided:
+            text += f", but {undecided} of {len(self.rows)} rows are inconclusive"
+        loud = [finding.text for finding in self.findings if finding.loud]
+        if loud:
+            text += "; " + "; ".join(loud)
         regressions, improvements = self.count(Verdict.REGRESSION), self.count(Verdict.IMPROVEMENT)
         return f"{text} ({regressions} regressions : {improvements} improvements)"
 

@@ -16,6 +16,15 @@ from assay_tools.plots.forest import plot_forest
 from assay_tools.plots.latency import plot_latency
 from assay_tools.plots.replay import plot_replay
 
+EPILOG = """example:
+  assay plot bench.json gate/gate.json --replay replay.json --out plots
+
+exit codes:
+  0   the figures were written
+  2   a bad flag, unreadable input, unwritable output, or nothing to draw
+  70  a defect in assay
+  77  the Python environment is not installed"""
+
 
 def load_replay(path: Path) -> dict[str, Any]:
     """replay.json, checked."""
@@ -61,12 +70,12 @@ def draw(
 
 def main(argv: Sequence[str]) -> Exit:
     """Draw and list what was written."""
-    parser = Parser(prog="assay plot", description="Figures as SVG, PNG and CSV.")
+    parser = Parser(prog="assay plot", description="Figures as SVG, PNG and CSV.", epilog=EPILOG)
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="BENCH.json|gate.json", help="results to draw"
     )
-    parser.add_argument("--replay", type=Path, metavar="replay.json")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--replay", type=Path, metavar="replay.json", help="a replay to draw")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="made if absent")
     arguments = parser.parse_args(argv)
     if not arguments.files and arguments.replay is None:
         raise ToolError("nothing to draw: give BENCH.json, gate.json or --replay replay.json")

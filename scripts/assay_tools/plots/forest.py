@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import matplotlib
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from assay_tools.errors import ToolError
+from assay_tools.gate.outputs import one_line
 from assay_tools.plots import style
 
 ROWS_PER_PAGE = 40
@@ -48,10 +50,13 @@ def _draw_page(rows: Sequence[dict[str, Any]], title: str, subtitle: str) -> Any
     axes.set_xlabel(
         "head / base, 95 % interval (log scale; dashed: the 5 % limit; right is slower)"
     )
-    labels = [f"{row['name'][:60]}  {row['verdict']} x{row['ratio']:.3f}" for row in rows]
+    labels = [
+        f"{style.plain(row['name'], 60)}  {row['verdict']} x{row['ratio']:.3f}" for row in rows
+    ]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    figure.suptitle(f"{title}\n{subtitle}", fontsize=11)
+    wrapped = "\n".join(textwrap.wrap(one_line(title), 110))
+    figure.suptitle(f"{wrapped}\n{style.plain(subtitle, 120)}", fontsize=11)
     return figure
 
 

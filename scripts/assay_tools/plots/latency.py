@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from assay_tools import fields
 from assay_tools.benchfile import Bench, BenchFile, Sample, valid_time
 from assay_tools.errors import ToolError
 from assay_tools.plots import style
@@ -44,10 +45,10 @@ class Name:
             key, colon, value = part.partition(":")
             if colon and key == "backing":
                 backing = value
-            elif colon and key == "size" and value.isdecimal():
-                size = int(value)
-            elif part.isdecimal() and size is None and family:
-                size = int(part)
+            elif colon and key == "size" and fields.size(value) is not None:
+                size = fields.size(value)
+            elif part.isdecimal() and size is None and family and fields.size(part) is not None:
+                size = fields.size(part)
             elif colon or part in ("real_time", "manual_time", "process_time"):
                 rest.append(part)
             else:
@@ -124,7 +125,7 @@ def _draw_panel(axes: Axes, number: int, family: str, lines: dict[str, Series]) 
         x = [point.size for point in series.points]
         # NaN breaks the line: a failed size is a gap, not a bridge between its neighbours.
         y = [math.nan if point.median is None else point.median for point in series.points]
-        axes.plot(x, y, label=label, gid=f"series-{number}-{index}", **look)
+        axes.plot(x, y, label=style.plain(label), gid=f"series-{number}-{index}", **look)
         low = [math.nan if point.low is None else point.low for point in series.points]
         high = [math.nan if point.high is None else point.high for point in series.points]
         axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
@@ -132,7 +133,7 @@ def _draw_panel(axes: Axes, number: int, family: str, lines: dict[str, Series]) 
         axes.plot(
             failed, [0.02 + 0.03 * index] * len(failed), transform=axes.get_xaxis_transform(),
             linestyle="none", marker="x", color=look["color"], markersize=6,
-            label=f"{label}: no valid time" if failed else "_",
+            label=f"{style.plain(label)}: no valid time" if failed else "_",
         )  # fmt: skip
     style.size_axis(axes, sizes)
     if any(point.median is not None for series in lines.values() for point in series.points):
@@ -140,7 +141,7 @@ def _draw_panel(axes: Axes, number: int, family: str, lines: dict[str, Series]) 
     else:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "every row failed", transform=axes.transAxes, ha="center")
-    axes.set_title(family)
+    axes.set_title(style.plain(family))
     if len(lines) <= LEGEND_INSIDE_MAX:
         axes.legend(loc="best")
 
@@ -182,6 +183,15 @@ def finding(panels: Panels) -> str:
     return " ".join(sentences)
 
 
+def _left_out(files: Sequence[BenchFile]) -> str:
+    """Rows that no axis of sizes can hold, by name."""
+    names = [n for file in files for n in file.benches if Name.parse(n).size is None]
+    if not names:
+        return ""
+    shown = ", ".join(fields.shown(name) for name in names[:3]) + (", ..." if names[3:] else "")
+    return f" {len(names)} rows without a size up to 2^64 bytes are left out: {shown}."
+
+
 def plot_latency(files: Sequence[BenchFile], out: style.Target) -> list[style.FigureFile]:
     """Draw all files into one figure."""
     panels = collect(files)
@@ -202,7 +212,8 @@ def plot_latency(files: Sequence[BenchFile], out: style.Target) -> list[style.Fi
         _draw_legend(figure, panels)
         figure.suptitle(f"{title}: median, {n}, {band}\n{style.provenance(context)}", fontsize=11)
         style.mark_model(figure, context)
-        saved = style.save(figure, out, "latency", title, finding(panels))
+        alt = finding(panels) + _left_out(files)
+        saved = style.save(figure, out, "latency", title, alt)
     table = [
         [Path(files[0].path).name if len(files) == 1 else "", family, label, p.size, p.n,
          p.median, p.low, p.high, p.status, p.reason]

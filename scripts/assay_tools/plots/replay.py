@@ -20,8 +20,8 @@ HATCHES = ("", "//", "..", "xx")
 
 def _subject_label(run: dict[str, Any]) -> str:
     if run["status"] == "ok":
-        return str(run["subject"])
-    return f"{run['subject']} ({str(run['status']).replace('_', ' ')})"
+        return style.plain(run["subject"])
+    return f"{style.plain(run['subject'])} ({str(run['status']).replace('_', ' ')})"
 
 
 def _draw_timeline(axes: Axes, timeline: Sequence[dict[str, Any]]) -> None:
@@ -109,7 +109,7 @@ def _draw_operation(axes: Axes, operation: str, runs: Sequence[dict[str, Any]]) 
         axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, position: ""))
         axes.legend(loc="lower right")
     axes.set_xlabel("time of one call (log scale)")
-    axes.set_title(operation)
+    axes.set_title(style.plain(operation))
 
 
 def _finding(runs: Sequence[dict[str, Any]]) -> tuple[str, str]:
@@ -143,7 +143,8 @@ def plot_replay(replay: dict[str, Any], out: style.Target) -> list[style.FigureF
     """Two figures: bytes and latency."""
     runs, context = replay["runs"], replay.get("context", {})
     operations = list(dict.fromkeys(name for run in runs for name in run.get("operations") or {}))
-    where = f"{Path(replay['trace'].get('path', 'trace')).name}; {style.provenance(context)}"
+    trace = style.plain(Path(replay["trace"].get("path", "trace")).name)
+    where = f"{trace}; {style.provenance(context)}"
     footprint, latency = _finding(runs)
     tall = max(4.0, 1.2 + 0.8 * len(runs))
     with matplotlib.rc_context(style.SETTINGS):

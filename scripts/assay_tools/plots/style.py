@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullLocator
 
 from assay_tools.files import write_atomic
+from assay_tools.gate.outputs import one_line
 from assay_tools.strict_json import dumps
 
 # Okabe-Ito without yellow, which is too pale on white.
@@ -63,6 +64,19 @@ def series_style(index: int) -> dict[str, Any]:
         "markersize": 5,
         "linewidth": 1.5,
     }
+
+
+LABEL_MAX = 80
+
+
+def plain(text: str, limit: int = LABEL_MAX) -> str:
+    """A name as a figure can hold it: nothing that breaks lines or turns them round, not endless.
+
+    A leading underscore would hide a line from the legend.
+    """
+    text = one_line(text)
+    text = text if len(text) <= limit else text[: limit - 3] + "..."
+    return "\\" + text if text.startswith("_") else text
 
 
 def byte_label(value: float, _position: int | None = None) -> str:
@@ -119,7 +133,7 @@ def provenance(context: Mapping[str, Any]) -> str:
     if driver and driver != "none":
         parts.append(f"driver {driver}")
     parts.append(f"commit {str(context.get('commit', 'unknown'))[:12]}")
-    return ", ".join(part for part in parts if part)
+    return ", ".join(plain(part) for part in parts if part)
 
 
 def mark_model(figure: Figure, context: Mapping[str, Any]) -> None:
@@ -146,6 +160,7 @@ class Target:
 
 def save(figure: Figure, target: Target, name: str, title: str, alt: str) -> FigureFile:
     """SVG and PNG with title and description inside; equal data give equal bytes."""
+    title, alt = one_line(title), one_line(alt)
     metadata: dict[str, dict[str, str | None]] = {
         "svg": {"Title": title, "Description": alt, "Date": None, "Creator": "assay plot"},
         "png": {"Title": title, "Description": alt, "Software": "assay plot"},

@@ -20,6 +20,15 @@ from assay_tools.plots.replay import plot_replay
 from assay_tools.report import model, svg
 
 OPEN_FAILURES_MAX = 20
+EPILOG = """example:
+  assay report --verify verify.json --bench bench.json --replay replay.json --out index.html
+
+exit codes:
+  0   the page was written (it may show failures)
+  2   a bad flag, unreadable input, or unwritable output
+  4   a named input is absent, or the scorecard verified nothing
+  70  a defect in assay
+  77  the Python environment is not installed"""
 
 
 @dataclass
@@ -50,6 +59,20 @@ def _schema_loader(schema: str) -> Callable[[Path], Any]:
         return value
 
     return load
+
+
+def load_verify(path: Path) -> Any:
+    """verify.json, checked; two answers to one question are refused."""
+    value = _schema_loader("verify")(path)
+    for part, keys in (("subjects", ("id",)), ("properties", ("id",)),
+                       ("cells", ("subject", "property"))):  # fmt: skip
+        seen: set[tuple[str, ...]] = set()
+        for index, item in enumerate(value[part]):
+            key = tuple(item[name] for name in keys)
+            if key in seen:
+                raise ToolError(f"{path}: {part}/{index}: {', '.join(key)} occurs twice")
+            seen.add(key)
+    return value
 
 
 def load_section(name: str, path: Path | None, load: Callable[[Path], Any]) -> Section:
@@ -108,6 +131,9 @@ def _verdict(lines: Sequence[model.Line], sections: Sequence[Section]) -> model.
     if bad:
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         return model.Line("bad", "FAIL", bad[0].text + more)
+    nothing = [line for line in lines if line.word == model.NOTHING_VERIFIED]
+    if nothing:
+        return model.Line("warn", "INCOMPLETE", nothing[0].text)
     if holes:
         return model.Line("warn", "INCOMPLETE", f"missing: {', '.join(holes)}")
     if any(line.style == "warn" for line in lines):
@@ -194,19 +220,28 @@ def render(verify: Section, bench: Section, replay: Section, plots: Path | None)
 
 def main(argv: Sequence[str]) -> Exit:
     """Write the page; holes in it show in the exit code too."""
-    parser = Parser(prog="assay report", description="One HTML page from the results.")
-    parser.add_argument("--verify", type=Path, metavar="verify.json")
-    parser.add_argument("--bench", type=Path, metavar="bench.json")
-    parser.add_argument("--replay", type=Path, metavar="replay.json")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="figures made by assay plot")
-    parser.add_argument("--out", type=Path, required=True, metavar="index.html")
+    parser = Parser(
+        prog="assay report", description="One HTML page from the results.", epilog=EPILOG
+    )
+    parser.add_argument("--verify", type=Path, metavar="verify.json", help="the scorecard")
+    parser.add_argument("--bench", type=Path, metavar="bench.json", help="the benchmarks")
+    parser.add_argument("--replay", type=Path, metavar="replay.json", help="the replay")
+    parser.add_argument(
+        "--plots", type=Path, metavar="DIR", help="figures made by assay plot (default: drawn here)"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="index.html", help="the page")
     arguments = parser.parse_args(argv)
     if arguments.verify is None and arguments.bench is None and arguments.replay is None:
         raise ToolError("nothing to report: give --verify, --bench or --replay")
     prepare_file(arguments.out)
-    verify = load_section("verify", arguments.verify, _schema_loader("verify"))
+    verify = load_section("verify", arguments.verify, load_verify)
     bench = load_section("bench", arguments.bench, load_results)
     replay = load_section("replay", arguments.replay, _schema_loader("replay"))
     write_atomic(arguments.out, render(verify, bench, replay, arguments.plots))
-    emit(f"wrote {arguments.out}\n")
-    return combine(section.code for section in (verify, bench, replay))
+    codes = [section.code for section in (verify, bench, replay)]
+    note = ""
+    if verify.value is not None and not model.verified(verify.value):
+        codes.append(Exit.INCOMPLETE)
+        note = ": nothing was verified"
+    emit(f"wrote {arguments.out}{note}\n")
+    return combine(codes)

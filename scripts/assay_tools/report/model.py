@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay_tools.benchfile import BenchFile
+from assay_tools.fields import is_number
 from assay_tools.plots.latency import Name, summarise
 from assay_tools.plots.style import byte_label, time_label
 
@@ -23,6 +24,7 @@ OUTCOMES: dict[str, tuple[str, str, str]] = {
 BAD_OUTCOMES = ("fail", "crashed", "timed_out")
 EXPECTED_TO_FAIL = ("mutant", "demo")
 DASH = "-"
+NOTHING_VERIFIED = "incomplete"
 # Facts that are different in every run by nature.
 PER_RUN = ("date", "seed", "assay_schema", "executable", "load_avg", "mhz_per_cpu")
 
@@ -149,6 +151,11 @@ def _without_cell(subject: Mapping[str, Any]) -> str:
     return "skipped" if subject.get("status") == "skipped" else "not run"
 
 
+def verified(verify: Mapping[str, Any]) -> bool:
+    """Whether the scorecard answers anything: skipped cells and broken demos do not."""
+    return not any(line.word == NOTHING_VERIFIED for line in verify_summary(scorecard(verify)))
+
+
 def verify_summary(card: Scorecard) -> list[Line]:
     """Ours must hold; findings in other people's allocators are results, not failures of ours."""
     ours = [f for f in card.failures if f.origin == "assay"]
@@ -165,7 +172,7 @@ def verify_summary(card: Scorecard) -> list[Line]:
         lines.append(Line("good", "pass", text))
     else:
         lines.append(
-            Line("warn", "incomplete", "no property passed anywhere: nothing was verified")
+            Line("warn", NOTHING_VERIFIED, "no property passed anywhere: nothing was verified")
         )
     if others:
         names = sorted({failure.subject for failure in others})
@@ -293,7 +300,8 @@ def trace_table(replay: Mapping[str, Any]) -> Table:
     """What was replayed."""
     table = Table("Trace", ["fact", "value"])
     for key, value in {**replay["trace"], **replay.get("options", {})}.items():
-        text = byte_label(value) if key.endswith("bytes") or "bytes_" in key else _shown(value)
+        in_bytes = is_number(value) and (key.endswith("bytes") or "bytes_" in key)
+        text = byte_label(value) if in_bytes else _shown(value)
         table.rows.append([key.replace("_", " "), text])
     return table
 

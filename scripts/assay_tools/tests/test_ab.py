@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -111,6 +112,10 @@ def test_a_filter_without_a_match_is_refused(gate: Gate) -> None:
         ({"error": "assay: checksum differs"}, "checksum differs"),
         ({"absent": True}, "no benchmark rows"),
         ({"sleep": 30}, "timed out"),
+        ({"flood": 1}, "wrote more than 64 MiB"),
+        ({"flood": 2}, "wrote more than 64 MiB"),
+        ({"in_the_way": True}, "something else than a file"),
+        ({"pipe_in_the_way": True}, "something else than a file"),
     ],
 )
 def test_a_row_that_fails_in_head_is_incomplete(gate: Gate, fields: Any, word: str) -> None:
@@ -176,6 +181,35 @@ def test_a_row_that_always_waits_is_not_filtered_away(gate: Gate) -> None:
     twin = gate.fake("base", rows)
     assert ab(gate, twin, twin) == 0
     assert gate.verdicts()["free/[x]"] == "same"
+    assert "mostly interrupted: free/[x];" in gate.result()["headline"]
+
+
+def test_a_machine_that_interrupts_most_repetitions_is_named_in_the_headline(gate: Gate) -> None:
+    rows = [row | {"real_over_cpu": 3.0, "sigma": 0.4} for row in ROWS]
+    twin = gate.fake("base", rows)
+    assert ab(gate, twin, twin) == 0
+    result = gate.result()
+    undecided = result["counts"]["inconclusive"]
+    why = "60 of 60 repetitions were interrupted by other work (real/cpu > 1.05)"
+    assert f"but {undecided} of 3 rows are inconclusive" in result["headline"]
+    assert f"conditions invalid: {why}" in result["headline"]
+    assert any(why in condition for condition in result["metadata"]["invalid_conditions"])
+    quiet = gate.fake("quiet", [row | {"real_over_cpu": 3.0} for row in ROWS])
+    assert ab(gate, quiet, quiet) == 0
+    assert ab(gate, quiet, quiet, "--strict") == 5
+
+
+@pytest.mark.parametrize(("loads", "when"), [((9e3, 0), "start"), ((0, 9e3), "end")])
+def test_a_loaded_machine_is_an_invalid_condition(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, loads: tuple[float, float], when: str
+) -> None:
+    twin, values = gate.fake("base", ROWS), iter(loads)
+    monkeypatch.setattr(os, "getloadavg", lambda: (next(values), 0.0, 0.0))
+    assert ab(gate, twin, twin, "--strict") == 5
+    assert (
+        f"conditions invalid: at the {when}, the load average of 9e+03"
+        in (gate.result()["headline"])
+    )
 
 
 def test_different_builds_are_not_comparable(gate: Gate) -> None:
@@ -228,12 +262,14 @@ def test_the_order_in_a_pair_is_drawn_from_the_seed(
     assert orders[0] == orders[1] != orders[2]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
 def test_a_killed_run_leaves_no_verdict(gate: Gate, number: signal.Signals) -> None:
     rows = changed(0, sleep=0.2)
     twin, out = gate.fake("base", rows), gate.root / "out"
     out.mkdir()
     (out / "gate.json").write_text("{}")
+    temporary = gate.root / "tmp"
+    temporary.mkdir()
     child = subprocess.Popen(
         [
             sys.executable,
@@ -248,7 +284,7 @@ def test_a_killed_run_leaves_no_verdict(gate: Gate, number: signal.Signals) -> N
             "--out",
             out,
         ],
-        env={"PYTHONPATH": str(SCRIPTS)},
+        env={"PYTHONPATH": str(SCRIPTS), "TMPDIR": str(temporary)},
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -257,7 +293,11 @@ def test_a_killed_run_leaves_no_verdict(gate: Gate, number: signal.Signals) -> N
             break
     child.send_signal(number)
     child.communicate(timeout=20)
-    assert child.returncode not in (0, 1, 2, 3, 4, 5)
+    if number is signal.SIGKILL:
+        assert child.returncode == -number
+    else:
+        assert child.returncode == 128 + number
+        assert not list(temporary.iterdir())
     assert not (out / "gate.json").exists()
 
 

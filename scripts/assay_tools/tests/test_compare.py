@@ -421,6 +421,18 @@ def test_an_unwritable_report_is_an_error_not_a_verdict(gate: Gate, capsys: Any)
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "verb", ["gate", "gate ab", "gate compare", "gate selftest", "plot", "report"]
+)
+def test_help_has_exit_codes_and_an_example(gate: Gate, verb: str, capsys: Any) -> None:
+    assert gate.call(*verb.split(), "--help") == 0
+    text = capsys.readouterr().out
+    assert "exit codes:\n  0 " in text and f"example:\n  assay {verb}" in text
+    if verb == "gate ab":
+        for default in ("0.003", "10", "20", "120.0", "process", "all", "random, recorded"):
+            assert f"default: {default})" in " ".join(text.split())
+
+
 def test_outputs_may_be_pipes_or_links(gate: Gate) -> None:
     base, target = gate.write("b.json", STEADY), gate.root / "summary.md"
     target.write_text("old")

@@ -132,6 +132,12 @@ def test_a_debug_library_counts_unless_our_own_build_type_says_otherwise(gate: G
     assert judge(gate, plain, plain, "--strict") == 5
     ours = plain | {"build_type": "Release"}
     assert judge(gate, ours, ours, "--strict") == 0
+    loaded = CONTEXT | {"load_avg": [7.5, 1, 1]}
+    assert judge(gate, loaded, loaded, "--strict") == 5
+    assert "load average of 7.5 was above the 2 CPUs" in gate.result()["headline"]
+    for odd in ([2.5, 1, 1], ["x"], [], 7):
+        idle = CONTEXT | {"load_avg": odd}
+        assert judge(gate, idle, idle, "--strict") == 0
     assert judge(gate, plain, CONTEXT) == 3
 
 

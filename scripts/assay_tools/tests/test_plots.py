@@ -208,3 +208,22 @@ def test_neighbouring_series_differ_in_colour_marker_and_line() -> None:
     for key in ("color", "marker", "linestyle"):
         assert all(a[key] != b[key] for a, b in itertools.pairwise(looks))
     assert len({(a["color"], a["marker"], a["linestyle"]) for a in looks}) == 20
+
+
+def test_names_cannot_break_or_turn_a_figure(gate: Gate, recwarn: Any) -> None:
+    evil = "a\nb\u202ec"
+    rows = rows_of(f"_{evil}/backing:_{evil}/size:64", times(1))
+    bench = gate.write("evil.json", rows, CONTEXT | {"host_name": evil, "cpu_model": evil})
+    assert gate.call("gate", "compare", bench, bench, "--out", gate.root / "gate") == 0
+    replay = samples.replay()
+    replay["runs"][0]["subject"], replay["trace"]["path"] = evil, evil
+    replay["runs"][0]["operations"][evil] = replay["runs"][0]["operations"]["allocate"]
+    path = gate.root / "replay.json"
+    path.write_text(json.dumps(replay))
+    out = gate.root / "plots"
+    inputs = (bench, gate.root / "gate" / "gate.json", "--replay", path)
+    assert gate.call("plot", *inputs, "--out", out) == 0
+    for figure in out.glob("*.svg"):
+        text = figure.read_text(encoding="utf-8")
+        assert "\u202e" not in text and r"a\nb\u202ec" in text, figure
+    assert not [w for w in recwarn if issubclass(w.category, UserWarning)]

@@ -130,8 +130,56 @@ def test_an_uncaught_mutant_is_a_failure(gate: Gate) -> None:
 
 
 def test_nothing_verified_is_not_a_pass(gate: Gate) -> None:
-    page = report(gate, *inputs(gate, samples.verify(one="skipped")))
+    page = report(gate, *inputs(gate, samples.verify(one="skipped")), code=4)
     assert "nothing was verified" in page.text
+
+
+@pytest.mark.parametrize("parts", [["cells"], ["subjects", "properties", "cells"]])
+def test_an_empty_scorecard_is_incomplete(gate: Gate, parts: list[str], capsys: Any) -> None:
+    verify = samples.verify(one="pass") | {part: [] for part in parts} | {"mutants": []}
+    path = gate.root / "verify.json"
+    path.write_text(json.dumps(verify))
+    page = report(gate, "--verify", path, code=4)
+    assert "INCOMPLETE" in page.text and "nothing was verified" in page.text
+    assert "nothing was verified" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", ["subjects", "properties", "cells"])
+def test_two_answers_to_one_question_are_refused(gate: Gate, part: str) -> None:
+    verify = samples.verify(one="pass")
+    verify[part].append(verify[part][0] | {"outcome": "fail"})
+    page = report(gate, *inputs(gate, verify), code=2)
+    assert "occurs twice" in page.text
+
+
+@pytest.mark.parametrize("value", [2**65, 1e300, 10**300])
+@pytest.mark.parametrize("place", ["p50_ns", "peak", "live_bytes", "event", "time_s"])
+def test_a_figure_that_no_machine_has_is_refused(
+    gate: Gate, place: str, value: float, capsys: Any
+) -> None:
+    replay = samples.replay()
+    if place == "p50_ns":
+        replay["runs"][1]["operations"]["allocate"][place] = value
+    elif place == "peak":
+        replay["runs"][1]["peak"]["reserved_bytes"] = value
+    elif place == "time_s":
+        replay["runs"][1][place] = value
+    else:
+        replay["timeline"][1][place] = value
+    path = gate.root / "odd.json"
+    path.write_text(json.dumps(replay))
+    for verb in ("plot", "report"):
+        assert gate.call(verb, "--replay", path, "--out", gate.root / f"{verb}.out") == 2
+    row = "timeline/1" if place in ("live_bytes", "event") else "runs/1"
+    assert f"at {row}/" in capsys.readouterr().err
+
+
+def test_a_size_that_is_no_number_is_shown_as_it_is(gate: Gate) -> None:
+    replay = samples.replay()
+    replay["options"]["limit_bytes"] = "all"
+    path = gate.root / "odd.json"
+    path.write_text(json.dumps(replay))
+    assert gate.call("report", "--replay", path, "--out", gate.root / "page.html") == 0
 
 
 def test_figures_have_alt_texts_with_the_finding_and_unique_ids(gate: Gate) -> None:
