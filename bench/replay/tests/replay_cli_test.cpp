@@ -258,8 +258,9 @@ TEST_F(ReplayCli, APeakThatMemoryMayNotHoldIsRefusedWithTheFigure) {
 }
 
 TEST_F(ReplayCli, ACrashAndAHangDoNotStopTheRest) {
-  const ChildResult result = run({threads, "--subject", "demo_crash", "--subject", "demo_hang",
-                                  "--subject", "heap", "--timeout", "2", "--json"});
+  const ChildResult result =
+      run({threads, "--subject", "demo_crash", "--subject", "demo_hang", "--subject", "heap",
+           "--timeout", "2", "--threads", "one", "--json"});
   EXPECT_EQ(result.code, exit_bad) << result.standard_error;
   const json rows = json::parse(result.standard_output).at("runs");
   ASSERT_EQ(rows.size(), 3u);
