@@ -201,8 +201,10 @@ TEST(Verify, ASubjectOutsideTheOriginIsAContradiction) {
 
 TEST(Verify, WhatCannotBeWrittenIsToldBeforeTheRun) {
   const Folder folder;
+  const std::string file = folder.path() + "/file";
+  ASSERT_TRUE(harness::write_atomically(file, "no folder").has_value());
   for (const char* option : {"--out", "--traces"}) {
-    const auto run = verify({"--subject", "heap", option, "/proc/none/x"});
+    const auto run = verify({"--subject", "heap", option, file + "/x"});
     EXPECT_EQ(run.code, 2) << option;
     EXPECT_NE(run.standard_error.find(option), std::string::npos) << run.standard_error;
     EXPECT_EQ(run.standard_output, "") << "it was told only after the run";
