@@ -1,13 +1,15 @@
 // assay-verify: is this allocator correct?
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <optional>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "assay/harness/natural.hpp"
+#include "assay/harness/output.hpp"
 #include "assay/harness/trace.hpp"
 #include "engine/campaign.hpp"
 #include "engine/cell.hpp"
@@ -22,7 +24,6 @@ using harness::Subject;
 constexpr int exit_good = 0;
 constexpr int exit_bad = 1;
 constexpr int exit_usage = 2;
-constexpr int exit_internal = 70;
 constexpr int exit_nothing = 77;
 
 constexpr const char* footer =
@@ -93,6 +94,10 @@ std::optional<std::string> choose(const Options& options, CampaignPlan& plan) {
     if (subject == nullptr) {
       return fmt::format("--subject: no subject '{}'; --list names them all", id);
     }
+    if (!options.origins.empty() && !wanted_origin(*subject, options.origins)) {
+      return fmt::format("--subject {}: its origin is '{}', which --origin leaves out", id,
+                         name_of(subject->origin));
+    }
     plan.subjects.push_back(subject);
   }
   for (const std::string& id : options.properties) {
@@ -131,6 +136,20 @@ int exit_code_of(const harness::VerifyResult& result) {
   return ran ? exit_good : exit_nothing;
 }
 
+/// What a run could not write at its end, asked before it starts.
+std::optional<std::string> unwritable(const Options& options) {
+  if (!options.out.empty()) {
+    if (const auto good = harness::check_writable(options.out); !good) {
+      return fmt::format("--out {}: {}", options.out, describe(good.error()));
+    }
+  }
+  if (options.traces.empty()) return std::nullopt;
+  if (const auto good = harness::check_folder(options.traces); !good) {
+    return fmt::format("--traces {}: {}", options.traces, describe(good.error()));
+  }
+  return std::nullopt;
+}
+
 int verify(const Options& options) {
   CampaignPlan plan;
   plan.seed = options.seed;
@@ -138,6 +157,7 @@ int verify(const Options& options) {
   plan.budget = std::chrono::milliseconds(static_cast<std::int64_t>(options.budget_s * 1000));
   plan.trace_folder = options.traces;
   if (const auto problem = choose(options, plan)) return usage_error(*problem);
+  if (const auto problem = unwritable(options)) return usage_error(*problem);
   const bool verbose = options.verbose;
   plan.on_cell = [verbose](const harness::VerifyCell& cell) {
     if (verbose || harness::is_bad(cell.outcome)) {
@@ -146,15 +166,18 @@ int verify(const Options& options) {
   };
   const harness::VerifyResult result = run_campaign(plan);
   const std::string json = to_json(result).dump(2) + "\n";
+  // First what the user sees: the file may fail.
+  const std::string shown = options.json ? json : scorecard(result);
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
   if (!options.out.empty()) {
     const auto written = harness::write_atomically(options.out, json);
     if (!written) return usage_error("--out: " + written.error().describe());
   }
-  fmt::print("{}", options.json ? json : scorecard(result));
   return exit_code_of(result);
 }
 
 int reproduce(const Options& options) {
+  if (options.subjects.size() > 1) return usage_error("--reproduce takes one --subject at most");
   const auto loaded = harness::load_trace(options.reproduce);
   if (!loaded) return usage_error(loaded.error().describe());
   auto kept = from_trace(loaded->trace);
@@ -189,6 +212,18 @@ int serve(const std::vector<std::string>& arguments) {
                                 std::atoi(arguments[2].c_str()));
 }
 
+/// Why the text is no time budget, or empty. Not CLI::Range: a NaN passes that.
+std::string parse_budget(const std::string& text, double& seconds) {
+  const char* const end = text.data() + text.size();
+  double number = 0;
+  const auto [stopped, failed] = std::from_chars(text.data(), end, number);
+  if (failed != std::errc() || stopped != end || !(number >= 0.1 && number <= 86'400)) {
+    return fmt::format("{} is not a number of seconds from 0.1 to 86400", harness::quoted(text));
+  }
+  seconds = number;
+  return "";
+}
+
 void declare(CLI::App& app, Options& options) {
   app.footer(footer);
   app.add_option("--subject", options.subjects, "only this subject (again for more)")
@@ -201,11 +236,23 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--cases", options.cases, "cases of each cell")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1'000'000u));
-  app.add_option("--seed", options.seed, "seed of all cases")->capture_default_str();
-  app.add_option("--time-budget", options.budget_s,
-                 "seconds for everything; cells run fewer cases when it gets short")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 86'400.0));
+  app.add_option_function<std::string>(
+         "--seed",
+         [&](const std::string& text) {
+           const auto wrong = harness::parse_natural(text, options.seed);
+           if (!wrong.empty()) throw CLI::ValidationError("--seed", wrong);
+         },
+         "seed of all cases (default 1)")
+      ->type_name("N");
+  app.add_option_function<std::string>(
+         "--time-budget",
+         [&](const std::string& text) {
+           const auto wrong = parse_budget(text, options.budget_s);
+           if (!wrong.empty()) throw CLI::ValidationError("--time-budget", wrong);
+         },
+         "seconds for everything, 0.1 to 86400 (default 60); cells run fewer cases when it gets "
+         "short")
+      ->type_name("SECONDS");
   app.add_option("--out", options.out, "write the scorecard as JSON (assay.verify/1)")
       ->type_name("FILE");
   app.add_option("--traces", options.traces, "folder for the traces of failures")
@@ -250,12 +297,6 @@ int run(int argument_count, char** arguments) {
 }  // namespace assay::properties
 
 int main(int argument_count, char** arguments) {
-  try {
-    return assay::properties::run(argument_count, arguments);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "assay-verify: internal error: %s\n", error.what());
-  } catch (...) {
-    std::fprintf(stderr, "assay-verify: internal error\n");
-  }
-  return assay::properties::exit_internal;
+  return assay::harness::run_program(
+      "assay-verify", [&] { return assay::properties::run(argument_count, arguments); });
 }

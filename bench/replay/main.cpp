@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <limits>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "assay/base/system.hpp"
+#include "assay/harness/output.hpp"
 #include "assay/harness/process.hpp"
 #include "child.hpp"
 #include "options.hpp"
@@ -36,7 +36,8 @@ refused, whatever --touch says: an allocator may write to what nobody touched. -
 takes the risk.
 
 A trace of several threads is replayed by as many, in recorded global order: each waits for its
-turn. A trace with a 'property' is a counterexample: it is handed to assay-verify --reproduce.
+turn. A trace with a 'property' is a counterexample: it is handed to assay-verify --reproduce, and
+of the options only --subject applies.
 
 Exit codes:
   0   every subject that could run replayed the trace
@@ -61,12 +62,16 @@ void set_up(CLI::App& app, Options& options) {
   app.add_option("--subject", options.subjects,
                  "replay on this subject only; may be given again (default: all of ours, the "
                  "system's and foreign ones)");
-  app.add_option("--touch", options.touch,
-                 "write no byte, the first byte, or one byte a page of each block (default: first)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, harness::Touch>{{"none", harness::Touch::none},
-                                                {"first", harness::Touch::first},
-                                                {"all", harness::Touch::all}}));
+  // Not CLI::CheckedTransformer: it would take numbers too, and print them as raw bytes.
+  app.add_option_function<std::string>(
+         "--touch",
+         [&options](const std::string& word) {
+           options.touch = word == "none"  ? harness::Touch::none
+                           : word == "all" ? harness::Touch::all
+                                           : harness::Touch::first;
+         },
+         "write no byte, the first byte, or one byte a page of each block (default: first)")
+      ->check(CLI::IsMember({"none", "first", "all"}));
   app.add_option("--repeat", options.repeat,
                  "whole repetitions, and as many with single calls timed")
       ->capture_default_str()
@@ -75,13 +80,19 @@ void set_up(CLI::App& app, Options& options) {
       "--scale",
       [&options](const std::string& text) {
         const auto scale = harness::Scale::parse(text);
-        if (!scale) throw CLI::ValidationError("--scale", "'" + text + "' is not a factor");
+        if (!scale)
+          throw CLI::ValidationError("--scale", harness::quoted(text) + " is not a factor");
         options.scale = *scale;
       },
       "multiply every size by this, such as 1/8 or 0.125; at most 1024 (default: 1)");
-  app.add_option("--threads", options.threads, "recorded or one (default: recorded)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, harness::PlanThreads>{
-          {"recorded", harness::PlanThreads::recorded}, {"one", harness::PlanThreads::one}}));
+  app.add_option_function<std::string>(
+         "--threads",
+         [&options](const std::string& word) {
+           options.threads =
+               word == "one" ? harness::PlanThreads::one : harness::PlanThreads::recorded;
+         },
+         "as many as recorded, or one (default: recorded)")
+      ->check(CLI::IsMember({"recorded", "one"}));
   app.add_flag("--strict", options.strict,
                "refuse a trace that uses blocks it never allocated, or leaves some live");
   app.add_option("--out", options.out, "write the result as JSON to this file");
@@ -95,6 +106,15 @@ void set_up(CLI::App& app, Options& options) {
          "seconds that a subject may take (default: 120)")
       ->check(CLI::Range(1U, 86400U));
   app.add_flag("--allow-large", options.allow_large, "replay even if memory may not suffice");
+}
+
+/// The first option given that says something of a timed replay only, or empty.
+std::string option_for_timing(const CLI::App& app) {
+  for (const char* name : {"--touch", "--repeat", "--scale", "--threads", "--strict", "--out",
+                           "--json", "--timeout", "--allow-large"}) {
+    if (app.count(name) != 0) return name;
+  }
+  return "";
 }
 
 void list_subjects() {
@@ -201,14 +221,13 @@ std::vector<Row> run_all(const std::vector<const Subject*>& chosen, const Shared
 int tell(const Report& report) {
   const std::string json =
       to_json(report).dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+  // First what the user sees: the file may fail.
+  const std::string text = report.options.json ? json : to_table(report);
+  std::fwrite(text.data(), 1, text.size(), stdout);
   if (!report.options.out.empty()) {
     if (const auto written = harness::write_atomically(report.options.out, json); !written) {
-      return refuse(written.error().describe());
+      return refuse("--out: " + written.error().describe());
     }
-  }
-  const std::string text = report.options.json ? json : to_table(report);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    return refuse(fmt::format("standard output: cannot be written: {}", std::strerror(errno)));
   }
   return exit_code(report);
 }
@@ -221,7 +240,11 @@ int replay_trace(const Options& options) {
   }
   const auto loaded = harness::load_trace(options.trace);
   if (!loaded) return refuse(loaded.error().describe());
-  if (loaded->trace.is_counterexample()) return reproduce(options);
+  if (loaded->trace.is_counterexample()) {
+    if (options.for_timing.empty()) return reproduce(options);
+    return refuse(fmt::format("{} does not apply: {} is a counterexample, which is judged again",
+                              options.for_timing, options.trace));
+  }
   if (loaded->trace.events.size() >= std::numeric_limits<std::uint32_t>::max()) {
     return refuse(fmt::format("{}: more than 2^32 events", options.trace));
   }
@@ -234,6 +257,11 @@ int replay_trace(const Options& options) {
   if (options.strict) {
     const auto bad = incomplete_row(*loaded, report.facts, options.trace);
     if (bad) return refuse(bad->describe());
+  }
+  if (!options.out.empty()) {
+    if (const auto writable = harness::check_writable(options.out); !writable) {
+      return refuse(fmt::format("--out {}: {}", options.out, describe(writable.error())));
+    }
   }
   const auto plan = harness::plan_replay(loaded->trace, options.scale, options.threads);
   if (const auto why = objection(plan.view(), options); !why.empty()) return refuse(why);
@@ -260,6 +288,7 @@ int main_of(int count, char** arguments) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? exit_good : exit_usage;
   }
+  options.for_timing = option_for_timing(app);
   if (options.list_subjects) {
     list_subjects();
     return exit_good;
@@ -272,12 +301,6 @@ int main_of(int count, char** arguments) {
 }  // namespace assay::replay
 
 int main(int count, char** arguments) {
-  try {
-    return assay::replay::main_of(count, arguments);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "assay-replay: internal error: %s\n", error.what());
-  } catch (...) {
-    std::fprintf(stderr, "assay-replay: internal error\n");
-  }
-  return assay::replay::exit_internal;
+  return assay::harness::run_program("assay-replay",
+                                     [&] { return assay::replay::main_of(count, arguments); });
 }

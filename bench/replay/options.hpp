@@ -29,6 +29,7 @@ struct Options {
   bool allow_large = false;
   bool json = false;
   bool list_subjects = false;
+  std::string for_timing;  ///< an option that was given and means nothing to a counterexample
   std::string out;
   std::chrono::seconds timeout{120};
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include "assay/harness/natural.hpp"
 #include "assay/harness/result_context.hpp"
 
 namespace assay::bench {
@@ -38,14 +39,6 @@ std::string parse_seconds(const std::string& text, double& seconds) {
   return "";
 }
 
-/// CLI11 would take "-1" for the largest number.
-std::string parse_natural(const std::string& text, std::uint64_t& number) {
-  const char* const end = text.data() + text.size();
-  const auto [stopped, failed] = std::from_chars(text.data(), end, number);
-  if (failed == std::errc() && stopped == end) return "";
-  return fmt::format("'{}' is not a natural number below 2^64", text);
-}
-
 std::string parse_context(const std::string& text,
                           std::vector<std::pair<std::string, std::string>>& context) {
   const auto equals = text.find('=');
@@ -68,11 +61,14 @@ void add_library_options(CLI::App& app, Options& options) {
                "print the names of the rows, one a line");
   app.add_option("--out,--benchmark_out", options.out, "write the results to this JSON file")
       ->type_name("FILE");
-  app.add_option("--benchmark_out_format", "format of that file")->check(CLI::IsMember({"json"}));
+  app.add_option("--benchmark_out_format", "format of that file")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"json"}));
   app.add_option_function<std::string>(
          "--benchmark_format",
          [&](const std::string& text) { options.json_to_stdout = text == "json"; },
          "what to print on standard output (default: console)")
+      ->type_name("FORMAT")
       ->check(CLI::IsMember({"console", "json"}));
   app.add_option_function<std::string>(
          "--benchmark_min_time",
@@ -107,7 +103,7 @@ void add_own_options(CLI::App& app, Options& options, bool& full) {
   app.add_option_function<std::string>(
          "--seed",
          [&](const std::string& text) {
-           const auto wrong = parse_natural(text, options.seed);
+           const auto wrong = harness::parse_natural(text, options.seed);
            if (!wrong.empty()) throw CLI::ValidationError("--seed", wrong);
          },
          "seed of orders and contents (default 1)")

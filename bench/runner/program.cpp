@@ -1,15 +1,13 @@
 #include "program.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <exception>
 #include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
+#include "assay/harness/output.hpp"
 #include "assay/harness/process.hpp"
 #include "assay/harness/result_context.hpp"
 #include "child.hpp"
@@ -156,16 +154,12 @@ Exit deliver(const Options& options, Json context, Run run) {
   document["context"] = std::move(context);
   document["benchmarks"] = std::move(run.rows);
   const std::string text = text_of(document, 2) + "\n";
+  if (options.json_to_stdout) std::fwrite(text.data(), 1, text.size(), stdout);
   if (!options.out.empty()) {
     if (const auto wrote = write_whole(options.out, text); !wrote) {
       complain("--out {}: {}", options.out, describe(wrote.error()));
       return Exit::usage;
     }
-  }
-  if (options.json_to_stdout) std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    complain("standard output cannot be written: {}", std::strerror(errno));
-    return Exit::usage;
   }
   if (nothing) return Exit::nothing_ran;
   if (run.failed == 0) return Exit::good;
@@ -196,7 +190,7 @@ Exit run_parent(const Options& options, const Offer& offer) {
     return selection.all.empty() ? Exit::nothing_ran : Exit::good;
   }
   if (!options.out.empty()) {
-    if (const auto writable = check_writable(options.out); !writable) {
+    if (const auto writable = harness::check_writable(options.out); !writable) {
       complain("--out {}: {}", options.out, describe(writable.error()));
       return Exit::usage;
     }
@@ -212,17 +206,12 @@ Exit run_parent(const Options& options, const Offer& offer) {
 }  // namespace
 
 int bench_main(int argc, char** argv, const Offer& offer) noexcept {
-  try {
+  return harness::run_program("assay-bench", [&] {
     const Parsed parsed = parse_options(argc, argv);
     if (parsed.ends) return static_cast<int>(*parsed.ends);
     if (parsed.options.child_fd >= 0) return run_child(parsed.options, offer);
     return static_cast<int>(run_parent(parsed.options, offer));
-  } catch (const std::exception& failure) {
-    std::fprintf(stderr, "assay-bench: internal error: %s\n", failure.what());
-  } catch (...) {
-    std::fprintf(stderr, "assay-bench: internal error\n");
-  }
-  return static_cast<int>(Exit::internal);
+  });
 }
 
 }  // namespace assay::bench

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "assay/harness/output.hpp"
+
 namespace assay::bench {
 namespace {
 
@@ -24,11 +26,6 @@ Error io_error(const char* feature, int native) {
 bool is_special(const std::string& path) {
   struct stat facts{};
   return ::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode);
-}
-
-std::string folder_of(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  return folder.empty() ? "." : folder.string();
 }
 
 Result<void> write_all(int fd, std::string_view text) {
@@ -62,20 +59,8 @@ Result<void> write_temporary(int fd, std::string_view text) {
 
 }  // namespace
 
-Result<void> check_writable(const std::string& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return io_error("open", EISDIR);
-  if (is_special(path)) {
-    return ::access(path.c_str(), W_OK) == 0 ? Result<void>() : io_error("open", errno);
-  }
-  const std::string folder = folder_of(path);
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) return io_error("open", errno);
-  if (!fs::is_directory(folder, ignored)) return io_error("open", ENOTDIR);
-  return {};
-}
-
 Result<void> write_whole(const std::string& path, std::string_view text) {
-  ASSAY_TRY_VOID(check_writable(path));
+  ASSAY_TRY_VOID(harness::check_writable(path));
   if (is_special(path)) return write_special(path, text);
   std::error_code ignored;
   // Through a symbolic link, the file it leads to is replaced, not the link.

@@ -8,9 +8,6 @@
 
 namespace assay::bench {
 
-/// Can `path` be written? Asked before a long run. **Errors** io, errno in `native`.
-Result<void> check_writable(const std::string& path);
-
 /// Writes `text` to `path`: to a temporary file beside it that then takes its name, or directly to
 /// a device or pipe. On error the file is as before. **Errors** io, errno in `native`.
 Result<void> write_whole(const std::string& path, std::string_view text);

@@ -161,12 +161,17 @@ TEST(Bench, AFullDiskIsAnError) {
   const auto file = run("assay-bench", {"--smoke", filter, "--out=/dev/full"});
   EXPECT_EQ(file.code, 2);
   EXPECT_NE(file.standard_error.find("No space left"), std::string::npos) << file.standard_error;
-  for (const char* flags : {"--benchmark_format=json", ""}) {
+  for (const char* flags :
+       {"--benchmark_format=json", "--benchmark_list_tests", "--list-subjects", "--help", ""}) {
     harness::ChildSpec spec;
     spec.arguments = {"/bin/sh", "-c",
                       fmt::format("'{}' --smoke '{}' {} > /dev/full",
                                   harness::sibling_program("assay-bench"), filter, flags)};
-    EXPECT_EQ(harness::run_child(spec).value().code, 2) << flags;
+    const auto child = harness::run_child(spec).value();
+    EXPECT_EQ(child.code, 2) << flags;
+    EXPECT_NE(child.standard_error.find("assay-bench: standard output cannot be written: "),
+              std::string::npos)
+        << flags << child.standard_error;
   }
 }
 

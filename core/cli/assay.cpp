@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -18,13 +17,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "assay/harness/output.hpp"
 #include "assay/harness/process.hpp"
 #include "assay/harness/result_context.hpp"
 #include "assay/harness/subject.hpp"
 
 namespace {
 
-enum class Exit : int { good = 0, usage = 2, internal = 70, nothing_ran = 77 };
+enum class Exit : int { good = 0, usage = 2, nothing_ran = 77 };
 
 struct Verb {
   std::string_view name;
@@ -177,10 +177,6 @@ Exit run_here(int argc, char** argv) {
     return Exit::usage;
   }
   list_subjects(as_json);
-  if (std::fflush(stdout) != 0) {
-    complain("standard output cannot be written: {}", std::strerror(errno));
-    return Exit::usage;
-  }
   return Exit::good;
 }
 
@@ -199,12 +195,5 @@ Exit run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return static_cast<int>(run(argc, argv));
-  } catch (const std::exception& failure) {
-    std::fprintf(stderr, "assay: internal error: %s\n", failure.what());
-  } catch (...) {
-    std::fprintf(stderr, "assay: internal error\n");
-  }
-  return static_cast<int>(Exit::internal);
+  return assay::harness::run_program("assay", [&] { return static_cast<int>(run(argc, argv)); });
 }

@@ -1,4 +1,5 @@
 // assay, the dispatcher, from the outside.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -93,6 +94,18 @@ TEST(Assay, ListsEverySubject) {
   }
   const auto text = assay({"subjects"});
   EXPECT_NE(text.standard_output.find("heap "), std::string::npos);
+}
+
+TEST(Assay, LostStandardOutputIsAnError) {
+  for (const char* arguments : {"--help", "--version", "subjects", "subjects --json"}) {
+    ChildSpec spec;
+    spec.arguments = {"/bin/sh", "-c",
+                      fmt::format("'{}' {} > /dev/full", sibling_program("assay"), arguments)};
+    const auto child = run_child(spec).value();
+    EXPECT_EQ(child.code, 2) << arguments;
+    EXPECT_TRUE(child.standard_error.starts_with("assay: standard output cannot be written: "));
+    EXPECT_EQ(std::ranges::count(child.standard_error, '\n'), 1);
+  }
 }
 
 TEST(Assay, AVerbBecomesTheProgramBesideIt) {

@@ -1,5 +1,7 @@
 // Every chain survives the k-th call on its leaf failing, for every k: contents are kept, nothing
 // leaks, the quota is restored.
+#include <ostream>
+
 #include <gtest/gtest.h>
 
 #include "assay/backing/fault.hpp"
@@ -57,9 +59,17 @@ void scenario(Backing& chain) {
   for (const auto& [block, request, mark] : held) chain.deallocate(block, request);
 }
 
-using MakeChain = Ref<Backing> (*)(Ref<Backing> quota);
+struct Chain {
+  const char* name;
+  Ref<Backing> (*make)(Ref<Backing> quota);
+};
 
-class ChainFailures : public testing::TestWithParam<MakeChain> {};
+/// So that the name of a test holds no address.
+void PrintTo(const Chain& chain, std::ostream* out) {
+  *out << chain.name;
+}
+
+class ChainFailures : public testing::TestWithParam<Chain> {};
 
 // fault:B-19, ub:W-03
 TEST_P(ChainFailures, EveryUpstreamCallMayFail) {
@@ -74,7 +84,7 @@ TEST_P(ChainFailures, EveryUpstreamCallMayFail) {
           plan.calls.push_back(call);
         }
         fault->plan(on, plan);
-        const auto chain = GetParam()(Quota::make(tenant, fault));
+        const auto chain = GetParam().make(Quota::make(tenant, fault));
         scenario(*chain);
         ASSERT_FALSE(HasFatalFailure()) << "call " << k;
         EXPECT_EQ(chain->usage().live_bytes, 0u);
@@ -96,7 +106,7 @@ TEST_P(ChainFailures, EveryFreeMayFail) {
     const auto leaf = VirtualMemory::make();
     const auto fault = Fault::make(leaf);
     fault->plan(Fault::On::deallocate, {.nth = k});
-    const auto chain = GetParam()(Quota::make(tenant, fault));
+    const auto chain = GetParam().make(Quota::make(tenant, fault));
     scenario(*chain);
     ASSERT_FALSE(HasFatalFailure()) << "free " << k;
     if (chain->can(Capabilities::trim)) {
@@ -109,13 +119,18 @@ TEST_P(ChainFailures, EveryFreeMayFail) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Chains, ChainFailures,
-    testing::Values([](Ref<Backing> quota) { return quota; },
-                    [](Ref<Backing> quota) { return Ref<Backing>(SlabPool::make(quota)); },
-                    [](Ref<Backing> quota) {
-                      return Ref<Backing>(Statistics::make(Tracing::make(SlabPool::make(quota))));
-                    }));
+INSTANTIATE_TEST_SUITE_P(Chains, ChainFailures,
+                         testing::Values(Chain{"quota", [](Ref<Backing> quota) { return quota; }},
+                                         Chain{"slab_pool",
+                                               [](Ref<Backing> quota) {
+                                                 return Ref<Backing>(SlabPool::make(quota));
+                                               }},
+                                         Chain{"statistics_tracing_slab_pool",
+                                               [](Ref<Backing> quota) {
+                                                 return Ref<Backing>(Statistics::make(
+                                                     Tracing::make(SlabPool::make(quota))));
+                                               }}),
+                         [](const auto& chosen) { return chosen.param.name; });
 
 }  // namespace
 }  // namespace assay

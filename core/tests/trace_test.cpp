@@ -6,6 +6,7 @@
 #include <fstream>
 #include <locale>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <unistd.h>
@@ -287,6 +288,20 @@ TEST_F(TraceFile, GzipIsToldByContentAndACutOneIsRefused) {
   }
   ASSERT_TRUE(write_atomically(path("tail"), packed + "tail").has_value());
   EXPECT_FALSE(load_trace(path("tail")).has_value());
+  const std::string padding(1000, '\0');
+  ASSERT_TRUE(write_atomically(path("padded"), packed + padding).has_value());
+  EXPECT_TRUE(load_trace(path("padded")).has_value());
+  ASSERT_TRUE(write_atomically(path("tail"), packed + padding + "x").has_value());
+  EXPECT_FALSE(load_trace(path("tail")).has_value());
+
+  std::string damaged = packed;
+  damaged[damaged.size() - 8] ^= 1;  // the check sum, behind every row
+  ASSERT_TRUE(write_atomically(path("damaged"), damaged).has_value());
+  const std::string message = load_trace(path("damaged")).error().message;
+  EXPECT_NE(message.find(fmt::format("damaged at byte {} of {}; {} whole rows", packed.size() - 4,
+                                     packed.size(), std::ranges::count(example, '\n'))),
+            std::string::npos)
+      << message;
 }
 
 TEST_F(TraceFile, FailuresNameTheFileAndLeaveNothing) {

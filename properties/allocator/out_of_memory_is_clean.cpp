@@ -153,8 +153,8 @@ std::optional<Violation> judge_fit(const Case& which, const CaseRun& run) {
 }
 
 std::optional<Violation> judge(const Case& which, const CaseRun& run) {
-  const auto changed = first_mismatch(which, run);
-  const auto unfit = judge_fit(which, run);
+  auto changed = first_mismatch(which, run);
+  auto unfit = judge_fit(which, run);
   if (changed && (!unfit || changed->step <= unfit->step)) return changed;
   return unfit;
 }

@@ -34,7 +34,7 @@ std::string describe_finding(const Finding& finding) {
 }
 
 std::optional<Violation> judge(const Case& which, const CaseRun& run) {
-  const auto mismatch = first_mismatch(which, run);
+  auto mismatch = first_mismatch(which, run);
   if (run.findings.empty()) return mismatch;
   const auto last = static_cast<std::uint32_t>(which.commands.size());
   const Finding& finding = run.findings.front();

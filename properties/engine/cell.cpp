@@ -124,7 +124,10 @@ Case make_case(const Property& property, const ChildFacts& facts, std::uint32_t 
 std::optional<Found> first_bad_case(const Property& property, ChildServer& server,
                                     CaseSource& source, const CellPlan& plan, VerifyCell& cell) {
   for (std::uint32_t index = 0; index < plan.cases; ++index) {
-    if (index > 0 && Clock::now() >= plan.deadline) break;
+    if (index > 0 && Clock::now() >= plan.deadline) {
+      cell.cut_short = true;
+      break;
+    }
     Found found;
     found.which = make_case(property, server.facts(), index, source.commands(index));
     found.run = server.run(found.which, plan.stall);

@@ -102,8 +102,13 @@ std::string totals(const VerifyResult& result) {
   for (const auto& [outcome, count] : counts) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, word_of(outcome));
   }
-  return fmt::format("\n{} cells: {}; seed {}, {:.1f} s\n", result.cells.size(), text, result.seed,
+  text = fmt::format("\n{} cells: {}; seed {}, {:.1f} s\n", result.cells.size(), text, result.seed,
                      result.elapsed_s);
+  const auto cut = std::ranges::count_if(result.cells, &VerifyCell::cut_short);
+  if (cut != 0) {
+    text += fmt::format("{} cells ran fewer than the asked cases: time budget\n", cut);
+  }
+  return text;
 }
 
 }  // namespace

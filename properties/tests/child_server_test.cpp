@@ -1,7 +1,14 @@
 #include "assay/harness/child_server.hpp"
 
 #include <csignal>
+#include <fstream>
+#include <thread>
 
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "../engine/generators.hpp"
@@ -75,6 +82,41 @@ TEST(ChildServer, HangNamesItsCommandAndTheNextCaseRuns) {
   EXPECT_EQ(hung.end, CaseRun::End::hung);
   EXPECT_EQ(hung.step, 39u);  // it waits in its tenth free
   EXPECT_EQ(server->run({{}, allocations(5)}, stall).end, CaseRun::End::finished);
+}
+
+/// The first child of a process, or 0.
+pid_t child_of(pid_t process) {
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", process));
+  pid_t child = 0;
+  return children >> child ? child : 0;
+}
+
+TEST(ChildServer, AKilledParentTakesTheServerAndAHungCaseAlong) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);  // every descendant inherits it: its end says that all are gone
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    ::close(ends[0]);
+    Case which{{}, allocations(30)};
+    for (std::uint16_t slot = 0; slot < 30; ++slot) which.commands.push_back(free_slot(slot));
+    (void)serve("demo_hang")->run(which, std::chrono::hours(1));
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  pid_t server = 0;
+  pid_t hung = 0;
+  while (hung == 0 && ::waitpid(parent, nullptr, WNOHANG) == 0) {
+    server = child_of(parent);
+    if (server != 0) hung = child_of(server);
+    std::this_thread::yield();
+  }
+  EXPECT_GT(hung, 0);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  pollfd gone{ends[0], POLLIN, 0};
+  EXPECT_EQ(::poll(&gone, 1, static_cast<int>(patience.count())), 1) << "something stayed behind";
+  ::close(ends[0]);
 }
 
 TEST(ChildServer, ProcessSubjectProvesItsLibrary) {

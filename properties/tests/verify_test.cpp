@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "../engine/campaign.hpp"
@@ -174,6 +175,71 @@ TEST(Verify, UnknownNamesAreUsageErrors) {
   EXPECT_EQ(verify({"--no-such-flag"}).code, 2);
   EXPECT_EQ(verify({"--reproduce", "/no/such/file"}).code, 2);
   EXPECT_EQ(verify({"--help"}).code, 0);
+}
+
+TEST(Verify, NumbersOutOfRangeAreRefusedAsTheyWereGiven) {
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {"--seed", "-1"},         {"--seed", "18446744073709551616"},
+      {"--seed", "0x7"},        {"--time-budget", "nan"},
+      {"--time-budget", "inf"}, {"--time-budget", "-1"},
+      {"--time-budget", "0"},   {"--cases", "-1"}};
+  for (const auto& [option, value] : refused) {
+    const auto run = verify({"--list", option + "=" + value});
+    EXPECT_EQ(run.code, 2) << option << value;
+    EXPECT_NE(run.standard_error.find(value), std::string::npos) << run.standard_error;
+    EXPECT_EQ(run.standard_output, "");
+  }
+  EXPECT_EQ(verify({"--list", "--seed", "18446744073709551615", "--time-budget", "0.5"}).code, 0);
+}
+
+TEST(Verify, ASubjectOutsideTheOriginIsAContradiction) {
+  const auto run = verify({"--subject", "heap", "--origin", "foreign"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_NE(run.standard_error.find("--origin"), std::string::npos) << run.standard_error;
+  EXPECT_EQ(verify({"--subject", "heap", "--origin", "assay", "--cases", "1"}).code, 0);
+}
+
+TEST(Verify, WhatCannotBeWrittenIsToldBeforeTheRun) {
+  const Folder folder;
+  const std::string file = folder.path() + "/file";
+  ASSERT_TRUE(harness::write_atomically(file, "no folder").has_value());
+  for (const char* option : {"--out", "--traces"}) {
+    const auto run = verify({"--subject", "heap", option, file + "/x"});
+    EXPECT_EQ(run.code, 2) << option;
+    EXPECT_NE(run.standard_error.find(option), std::string::npos) << run.standard_error;
+    EXPECT_EQ(run.standard_output, "") << "it was told only after the run";
+  }
+  // A disk that fills up later costs the file, not the table.
+  const auto full = verify({"--subject", "heap", "--property", "no_overlap", "--cases", "1",
+                            "--traces", folder.path() + "/made/later", "--out", "/dev/full"});
+  EXPECT_EQ(full.code, 2);
+  EXPECT_NE(full.standard_output.find("no_overlap"), std::string::npos);
+}
+
+TEST(Verify, LostStandardOutputIsAnError) {
+  for (const char* arguments :
+       {"--help", "--list", "--list --json", "--subject heap --property no_overlap --cases 1"}) {
+    harness::ChildSpec spec;
+    spec.arguments = {
+        "/bin/sh", "-c",
+        fmt::format("'{}' {} > /dev/full", harness::sibling_program("assay-verify"), arguments)};
+    const auto run = harness::run_child(spec).value();
+    EXPECT_EQ(run.code, 2) << arguments;
+    EXPECT_EQ(run.standard_error,
+              "assay-verify: standard output cannot be written: No space left on device\n")
+        << arguments;
+  }
+}
+
+TEST(Verify, CellsThatTheTimeBudgetCutAreCounted) {
+  const auto cut = verify({"--subject", "heap", "--property", "no_overlap", "--cases", "1000000",
+                           "--time-budget", "0.2"});
+  EXPECT_EQ(cut.code, 0) << cut.standard_error;
+  EXPECT_NE(cut.standard_output.find("1 cells ran fewer than the asked cases: time budget\n"),
+            std::string::npos)
+      << cut.standard_output;
+  const auto whole = verify({"--subject", "heap", "--property", "no_overlap", "--cases", "2"});
+  EXPECT_EQ(whole.standard_output.find("fewer than the asked"), std::string::npos);
 }
 
 TEST(Verify, JsonHoldsTheWholeScorecard) {

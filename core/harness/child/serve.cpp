@@ -11,10 +11,11 @@
 namespace assay::harness {
 namespace {
 
-constexpr unsigned abandoned_after_s = 60;  // a case whose parent died ends itself
+constexpr unsigned abandoned_after_s = 60;  // the longest that any case may take
 
-[[noreturn]] void be_the_case(const Provider& provider, SharedCase& shared) noexcept {
+[[noreturn]] void be_the_case(const Provider& provider, SharedCase& shared, pid_t server) noexcept {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != server) ::_exit(0);  // it died before the line above
   ::alarm(abandoned_after_s);
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
@@ -58,6 +59,9 @@ int serve_cases(const Provider& provider, int shared_fd, int control_fd) noexcep
       ::mmap(nullptr, sizeof(SharedCase), PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
   if (mapped == MAP_FAILED) return 70;
   auto& shared = *static_cast<SharedCase*>(mapped);
+  // A parent that is killed takes the server along, and so the case, even one that hangs. One that
+  // died before this line has closed its end of the socket, and no case is ever started.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (shared.magic != shared_case_magic || shared.version != shared_case_version ||
       shared.size != sizeof(SharedCase)) {
     return 70;  // another build's program: its layout is not ours
@@ -67,11 +71,12 @@ int serve_cases(const Provider& provider, int shared_fd, int control_fd) noexcep
   char request = 'f';
   if (::write(control_fd, &request, 1) != 1) return 0;
 
+  const pid_t self = ::getpid();
   pid_t last = 0;
   while (read_byte(control_fd, request)) {
     if (last > 0) reap(last);
     last = ::fork();
-    if (last == 0) be_the_case(provider, shared);
+    if (last == 0) be_the_case(provider, shared, self);
     int status = -1;
     if (last > 0) {
       shared.case_pid = last;

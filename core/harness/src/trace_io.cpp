@@ -1,4 +1,5 @@
 // Trace files: reading plain or packed, telling the format, writing whole or not at all.
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -73,6 +74,12 @@ std::expected<std::string, InputError> unpack(std::string packed, const std::str
   stream.avail_in = static_cast<uInt>(packed.size());
   std::string text;
   std::array<char, 1 << 16> buffer;
+  const auto refuse_at = [&](std::string_view what) {
+    return refuse(
+        path, fmt::format("the gzip data is {} at byte {} of {}; {} whole rows precede it", what,
+                          packed.size() - stream.avail_in, packed.size(),
+                          std::count(text.begin(), text.end(), '\n')));
+  };
   while (true) {
     stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
     stream.avail_out = static_cast<uInt>(buffer.size());
@@ -80,13 +87,16 @@ std::expected<std::string, InputError> unpack(std::string packed, const std::str
     text.append(buffer.data(), buffer.size() - stream.avail_out);
     if (text.size() > text_max) return refuse(path, "unpacks to more than 2 GiB");
     if (state == Z_STREAM_END) {
-      if (stream.avail_in == 0) return text;
-      if (::inflateReset(&stream) != Z_OK) return refuse(path, "the gzip data is damaged");
+      // Zeros to the end are padding of a tape or a block device, as for gzip itself.
+      const std::string_view rest =
+          std::string_view(packed).substr(packed.size() - stream.avail_in);
+      if (rest.find_first_not_of('\0') == std::string_view::npos) return text;
+      if (::inflateReset(&stream) != Z_OK) return refuse_at("damaged");
     } else if (state == Z_BUF_ERROR ||
                (state == Z_OK && stream.avail_in == 0 && stream.avail_out != 0)) {
-      return refuse(path, "the gzip data is cut off");
+      return refuse_at("cut off");
     } else if (state != Z_OK) {
-      return refuse(path, "the gzip data is damaged");
+      return refuse_at("damaged");
     }
   }
 }

@@ -42,7 +42,8 @@ struct CaseRun {
 
 /// A child process that serves cases of one subject.
 ///
-/// **Threads** one at a time. Destroying it ends the child.
+/// **Threads** one at a time. Destroying it ends the child, and so does the end of the thread that
+/// started it, however that comes about.
 class ChildServer {
  public:
   /// Starts the child and waits for its facts: this program with `--serve` for a subject that is

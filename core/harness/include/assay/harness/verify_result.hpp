@@ -45,6 +45,7 @@ struct VerifyCell {
   CellOutcome outcome = CellOutcome::skipped;
   std::string detail;  ///< what failed, or why the cell did not run
   std::uint64_t cases = 0;
+  bool cut_short = false;  ///< fewer cases than asked for, because the time was up
   std::uint64_t seed = 0;
   std::vector<std::string> commands;  ///< the shrunk counterexample
   std::optional<std::string> trace;   ///< its file
