@@ -4,6 +4,7 @@
 #include <fstream>
 #include <thread>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -98,6 +99,8 @@ TEST(ChildServer, AKilledParentTakesTheServerAndAHungCaseAlong) {
   ASSERT_GE(parent, 0);
   if (parent == 0) {
     ::close(ends[0]);
+    // 3 and 4 of the server are its channels.
+    if (::fcntl(ends[1], F_DUPFD, 10) < 10) ::_exit(1);
     Case which{{}, allocations(30)};
     for (std::uint16_t slot = 0; slot < 30; ++slot) which.commands.push_back(free_slot(slot));
     (void)serve("demo_hang")->run(which, std::chrono::hours(1));
