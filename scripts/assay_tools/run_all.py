@@ -169,6 +169,15 @@ def is_own(name: str, origins: dict[str, str]) -> bool:
     return origins.get(backing, "assay") == "assay"
 
 
+def name_final_folder(fresh: Path, target: Path) -> None:
+    """Paths in the results name the folder where they will lie, not the one they are made in."""
+    for result in (*fresh.glob("*.json"), *fresh.glob("*.log")):
+        text = result.read_text(encoding="utf-8", errors="surrogateescape")
+        result.write_text(
+            text.replace(str(fresh), str(target)), encoding="utf-8", errors="surrogateescape"
+        )
+
+
 def replace_folder(fresh: Path, target: Path) -> None:
     """Puts the finished folder in place of the old one; an unfinished run never gets here."""
     old = target.with_name(target.name + ".old")
@@ -190,6 +199,12 @@ def summary(loop: Loop, verdict: Verdict, target: Path, seconds: float) -> None:
     print("again    scripts/run   tests: scripts/test   gate: build/release/bin/assay gate --help")
 
 
+def exit_code_of(loop: Loop) -> int:
+    """What the stage that stopped the loop means for scripts/run."""
+    code = loop.stages[-1].code
+    return code if code in (EXIT_BAD, EXIT_USAGE, EXIT_NOTHING_RAN) else EXIT_INTERNAL
+
+
 def run(options: argparse.Namespace) -> int:
     target: Path = options.out
     if not options.trace.is_file():
@@ -209,10 +224,12 @@ def run(options: argparse.Namespace) -> int:
     fresh.chmod(0o755)
     try:
         loop = Loop(fresh)
-        if not (build(loop) and measure(loop, options.trace) and present(loop)):
-            last = loop.stages[-1]
-            code = last.code if last.code is not None else EXIT_INTERNAL
-            return code if code in (EXIT_BAD, EXIT_USAGE, EXIT_NOTHING_RAN) else EXIT_INTERNAL
+        if not (build(loop) and measure(loop, options.trace)):
+            return exit_code_of(loop)
+        name_final_folder(fresh, target)
+        if not present(loop):
+            return exit_code_of(loop)
+        name_final_folder(fresh, target)  # the logs that came since
         verdict = judge(fresh)
         replace_folder(fresh, target)
         summary(loop, verdict, target, time.monotonic() - started)

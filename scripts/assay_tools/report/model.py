@@ -21,6 +21,7 @@ OUTCOMES: dict[str, tuple[str, str, str]] = {
     "timed_out": ("⧖", "timed out", "bad"),
     "not run": ("?", "not run", "quiet"),
 }
+ORIGINS = ("assay", "system", "foreign", "mutant", "demo")
 BAD_OUTCOMES = ("fail", "crashed", "timed_out")
 EXPECTED_TO_FAIL = ("mutant", "demo")
 DASH = "-"
@@ -61,9 +62,9 @@ class Failure:
 
 @dataclass
 class Scorecard:
-    """The matrix and its failures."""
+    """The matrix and its failures, a line a subject; failures of assay's own come first."""
 
-    subjects: list[dict[str, Any]]
+    properties: list[dict[str, Any]]
     rows: list[tuple[dict[str, Any], list[Cell]]]
     failures: list[Failure]
     mutants: list[dict[str, Any]]
@@ -112,7 +113,7 @@ def _failure(cell: Mapping[str, Any], anchor: str, origin: str, goal: str) -> Fa
 
 
 def scorecard(verify: Mapping[str, Any]) -> Scorecard:
-    """Properties down, subjects across; a pair without a cell is shown as not run."""
+    """Subjects down, properties across; a pair without a cell is shown as not run."""
     subjects = [dict(subject) for subject in verify["subjects"]]
     properties = [dict(prop) for prop in verify["properties"]]
     cells = {(cell["subject"], cell["property"]): cell for cell in verify["cells"]}
@@ -128,9 +129,9 @@ def scorecard(verify: Mapping[str, Any]) -> Scorecard:
     failures: list[Failure] = []
     rows = []
     counts: dict[str, int] = {}
-    for prop in properties:
+    for subject in subjects:
         line = []
-        for subject in subjects:
+        for prop in properties:
             cell = cells.get((subject["id"], prop["id"]))
             outcome = cell["outcome"] if cell else _without_cell(subject)
             counts[outcome] = counts.get(outcome, 0) + 1
@@ -142,9 +143,10 @@ def scorecard(verify: Mapping[str, Any]) -> Scorecard:
             symbol, word, style = OUTCOMES[outcome]
             note = (cell or {}).get("detail") or subject.get("reason") or ""
             line.append(Cell(symbol, word, style, anchor, note if outcome != "pass" else ""))
-        rows.append((prop, line))
+        rows.append((subject, line))
     totals = [(OUTCOMES[k][0], OUTCOMES[k][1], counts[k]) for k in OUTCOMES if counts.get(k)]
-    return Scorecard(subjects, rows, failures, list(verify.get("mutants", [])), totals)
+    failures.sort(key=lambda failure: ORIGINS.index(failure.origin))
+    return Scorecard(properties, rows, failures, list(verify.get("mutants", [])), totals)
 
 
 def _without_cell(subject: Mapping[str, Any]) -> str:
@@ -184,7 +186,7 @@ def verify_summary(card: Scorecard) -> list[Line]:
     if alive:
         text = f"{len(alive)} broken allocators were not caught: {', '.join(alive)}"
         lines.append(Line("bad", "FAIL", text))
-    skipped = [s for s in card.subjects if s.get("status") == "skipped"]
+    skipped = [s for s in [subject for subject, _ in card.rows] if s.get("status") == "skipped"]
     if skipped:
         text = "; ".join(f"{s['id']}: {_shown(s.get('reason'))}" for s in skipped)
         lines.append(Line("quiet", "skipped", f"{len(skipped)} subjects did not run ({text})"))
