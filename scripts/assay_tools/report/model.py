@@ -18,7 +18,7 @@ OUTCOMES: dict[str, tuple[str, str, str]] = {
     "n/a": ("–", "n/a", "quiet"),
     "skipped": ("○", "skipped", "quiet"),
     "crashed": ("‼", "crashed", "bad"),
-    "timed_out": ("⧖", "timed out", "bad"),
+    "timed_out": ("…", "timed out", "bad"),
     "not run": ("?", "not run", "quiet"),
 }
 ORIGINS = ("assay", "system", "foreign", "mutant", "demo")

@@ -103,7 +103,7 @@ def test_a_failure_carries_all_that_reproduces_it(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("outcome", "word"),
     [("pass", "✓ pass"), ("fail", "✗ FAIL"), ("n/a", "– n/a"), ("skipped", "○ skipped"),
-     ("crashed", "‼ crashed"), ("timed_out", "⧖ timed out")],
+     ("crashed", "‼ crashed"), ("timed_out", "… timed out")],
 )  # fmt: skip
 def test_every_outcome_has_its_word(gate: Gate, outcome: str, word: str) -> None:
     page = report(gate, *inputs(gate, samples.verify(one="pass", two=outcome)))
