@@ -171,7 +171,7 @@ def is_own(name: str, origins: dict[str, str]) -> bool:
 
 def name_final_folder(fresh: Path, target: Path) -> None:
     """Paths in the results name the folder where they will lie, not the one they are made in."""
-    for result in (*fresh.glob("*.json"), *fresh.glob("*.log")):
+    for result in (path for path in fresh.iterdir() if path.suffix in (".json", ".log", ".html")):
         text = result.read_text(encoding="utf-8", errors="surrogateescape")
         result.write_text(
             text.replace(str(fresh), str(target)), encoding="utf-8", errors="surrogateescape"
@@ -229,7 +229,7 @@ def run(options: argparse.Namespace) -> int:
         name_final_folder(fresh, target)
         if not present(loop):
             return exit_code_of(loop)
-        name_final_folder(fresh, target)  # the logs that came since
+        name_final_folder(fresh, target)  # the page, and the logs that came since
         verdict = judge(fresh)
         replace_folder(fresh, target)
         summary(loop, verdict, target, time.monotonic() - started)
