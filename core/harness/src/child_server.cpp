@@ -18,6 +18,8 @@
 
 #include "assay/harness/process.hpp"
 
+#include "c_strings.hpp"
+
 extern char** environ;
 
 namespace assay::harness {
@@ -56,13 +58,6 @@ std::vector<std::string> environment_for(const Subject& subject) {
   }
   if (subject.is_process()) environment.push_back(fmt::format("LD_PRELOAD={}", subject.preload));
   return environment;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 std::string describe_step(std::uint32_t step) {

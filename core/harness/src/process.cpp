@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "c_strings.hpp"
+
 extern char** environ;
 
 namespace assay::harness {
@@ -42,13 +44,6 @@ std::vector<std::string> environment_of(const ChildSpec& spec) {
   }
   for (const auto& [key, value] : spec.environment) merged.push_back(key + "=" + value);
   return merged;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 /// Appends what can be read now; false at end of file.
