@@ -6,13 +6,21 @@ import re
 from pathlib import Path
 
 # A file of the left part may include headers of the right parts only (design: downward only).
+BASE = ("assay/base/",)
+CUDA = (*BASE, "assay/cuda/")
+BACKING = (*CUDA, "assay/backing/")
+BUFFER = (*BACKING, "assay/buffer/")
 LAYERS: dict[str, tuple[str, ...]] = {
-    "core/include/assay/base": ("assay/base/",),
-    "core/src/base": ("assay/base/",),
-    "core/include/assay/backing": ("assay/base/", "assay/backing/"),
-    "core/src/backing": ("assay/base/", "assay/backing/"),
-    "core/include/assay/buffer": ("assay/base/", "assay/backing/", "assay/buffer/"),
-    "core/src/buffer": ("assay/base/", "assay/backing/", "assay/buffer/"),
+    "core/include/assay/base": BASE,
+    "core/src/base": BASE,
+    "core/include/assay/cuda/abi": ("assay/cuda/abi/",),
+    "core/include/assay/cuda": CUDA,
+    "core/src/cuda": CUDA,
+    "core/include/assay/backing": BACKING,
+    "core/src/backing": BACKING,
+    "core/include/assay/buffer": BUFFER,
+    "core/src/buffer": BUFFER,
+    "core/model": ("assay/cuda/abi/",),
 }
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"')
 SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".c", ".py", ".def"}

@@ -18,12 +18,14 @@ enum class ErrorCode : std::uint8_t {
 
 /// An operating error: small, trivially copyable, never allocates.
 ///
-/// **Invariants** `feature` and `backing` point to text of static storage duration. A figure that
+/// **Invariants** every pointer is to text of static storage duration. A figure that
 /// does not apply is 0.
 struct Error {
   ErrorCode code = ErrorCode::none;
   bool retryable = false;          ///< can the same call succeed later?
   std::int32_t native = 0;         ///< errno or driver code, 0 if there is none
+  const char* native_name = "";    ///< the driver's name of the native code, if it has one
+  const char* native_text = "";    ///< and its words for it
   const char* feature = "";        ///< operation, as the caller knows it
   const char* backing = "";        ///< id of the backing that refused
   std::uint64_t requested = 0;     ///< bytes asked for (or the argument that was refused)
