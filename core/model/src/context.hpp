@@ -54,6 +54,27 @@ void poison(ContextRecord& context, Status code) noexcept;
 void poison_all(Status code) noexcept;
 [[nodiscard]] Status poisoned_all() noexcept;
 
+/// Makes a context and its record, or counts one more retain of the primary one.
+ContextRecord* create_context(Device device, unsigned flags, const Site& site);
+ContextRecord* retain_primary(Device device, const Site& site);
+/// 201 if nothing is retained; the last release ends the context.
+Status release_primary(Device device) noexcept;
+/// Ends the primary context, however often it is retained; retains stay counted [hdr: releases
+/// after a reset are safe].
+void reset_primary(Device device) noexcept;
+/// Ends a context: its streams' work is dropped, its memory is freed, its record is dead.
+void end_context(ContextRecord& context) noexcept;
+
+struct PrimaryState {
+  unsigned flags = 0;
+  bool active = false;
+};
+[[nodiscard]] PrimaryState primary_state(Device device) noexcept;
+void set_primary_flags(Device device, unsigned flags) noexcept;
+
+/// Was this ever the handle of a context?
+[[nodiscard]] bool was_context(Context handle) noexcept;
+
 [[nodiscard]] std::uint64_t live_contexts() noexcept;
 [[nodiscard]] std::vector<const ContextRecord*> live_context_list();
 

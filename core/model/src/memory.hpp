@@ -87,6 +87,9 @@ void set_host_access(const Allocation& allocation, bool open) noexcept;
 /// Are all pages of a host range mapped now? For registered memory and pageable copies.
 [[nodiscard]] bool is_mapped(std::uint64_t address, std::size_t size) noexcept;
 
+/// Frees all that was allocated or registered in a context that has ended.
+void free_memory_of(const ContextRecord& context) noexcept;
+
 /// Effects of device work on managed pages, called by operations when they run.
 /// Prefetch moves the pages (but for the last of several: residency is not the last prefetch).
 void apply_prefetch(Range range, Location destination) noexcept;

@@ -15,5 +15,6 @@ void mark_initialised() noexcept;
 
 /// Live objects, diagnoses, calls and rules met, as text.
 [[nodiscard]] std::string report_text();
+void write_report(int fd) noexcept;
 
 }  // namespace assay::cuda::model
