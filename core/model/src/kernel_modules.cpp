@@ -41,15 +41,15 @@ bool erase_module(Module module) {
   return true;
 }
 
-bool is_live(Module module) { return modules().find(module).object != nullptr; }
+bool is_live(Module module) {
+  return modules().find(module).object != nullptr;
+}
 
 abi::Function find_function(Module module, const char* name) {
   const auto owner = modules().find(module).object;
-  const auto* const signature =
-      std::find_if(abi::kernel_signatures.begin(), abi::kernel_signatures.end(),
-                   [&](const abi::KernelSignature& each) {
-                     return std::string_view(each.entry) == name;
-                   });
+  const auto* const signature = std::find_if(
+      abi::kernel_signatures.begin(), abi::kernel_signatures.end(),
+      [&](const abi::KernelSignature& each) { return std::string_view(each.entry) == name; });
   if (owner == nullptr || signature == abi::kernel_signatures.end()) return nullptr;
   const auto kernel = static_cast<KernelIndex>(signature - abi::kernel_signatures.begin());
   for (const auto& [handle, function] : functions().all()) {
@@ -78,6 +78,8 @@ std::vector<Site> live_module_sites() {
   return sites;
 }
 
-std::uint64_t live_modules() noexcept { return modules().live(); }
+std::uint64_t live_modules() noexcept {
+  return modules().live();
+}
 
 }  // namespace assay::cuda::model

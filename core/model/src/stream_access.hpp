@@ -29,7 +29,16 @@ struct Operand {
 
 enum class Access : std::uint8_t { read, write };
 
-/// The operand at an address that the device is to use: wholly inside one live allocation. Errors: 1.
+/// An operation as it runs.
+struct Running {
+  Site site;          ///< the call that enqueued it
+  Device device = 0;  ///< on which it runs
+  Stream stream = nullptr;
+  Status fault = Status::success;  ///< what the device answers to what it met
+};
+
+/// The operand at an address that the device is to use: wholly inside one live allocation.
+/// Errors: 1.
 [[nodiscard]] Status find_device_operand(std::uint64_t address, std::size_t size,
                                          Operand& operand) noexcept;
 /// The operand at an address that the host gave: any mapped memory but the device's. Errors: 1.
@@ -39,17 +48,15 @@ enum class Access : std::uint8_t { read, write };
 [[nodiscard]] Status find_any_operand(std::uint64_t address, std::size_t size,
                                       Operand& operand) noexcept;
 
-/// The model's pointer to an operand's bytes now, when its operation runs on `device`. Null, and a
-/// diagnosis, if they are gone; `fault` is then what the device answers (success: nothing).
-[[nodiscard]] std::byte* use(const Operand& operand, Access access, Device device,
-                             const PendingWork& work, Status& fault) noexcept;
+/// The model's pointer to an operand's bytes now. Null, and a diagnosis, if they are gone: freed
+/// memory is a fault, unmapped host memory is none that a device would notice.
+[[nodiscard]] std::byte* use(const Operand& operand, Access access, Running& running) noexcept;
 
-/// The same for an address that a kernel computed: it need not have been valid at the launch.
-[[nodiscard]] std::byte* use_address(std::uint64_t address, std::size_t size, Access access,
-                                     Device device, const PendingWork& work,
-                                     Status& fault) noexcept;
+/// The same for an address that a kernel was given: it need not have been valid at the launch.
+[[nodiscard]] std::byte* use_address(Range range, Access access, Running& running) noexcept;
 
-/// A hash of the operand's bytes, as a source to be compared when it is read.
+/// Of a copy's source, to tell whether it has changed by the time it is read. Reads what the
+/// program may have freed meanwhile, so sanitizers do not watch it.
 [[nodiscard]] std::uint64_t hash_bytes(const std::byte* bytes, std::size_t size) noexcept;
 
 }  // namespace assay::cuda::model

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "assay/cuda/abi/model_control.hpp"
 #include "kernel_modules.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
-#include "assay/cuda/abi/model_control.hpp"
 
 namespace assay::cuda::model {
 
@@ -70,7 +70,9 @@ std::optional<PendingWork> pending_work(Range range) noexcept {
   return scheduler().pending_work(range);
 }
 
-void wait_for_range(Range range) noexcept { scheduler().wait_for_range(range); }
+void wait_for_range(Range range) noexcept {
+  scheduler().wait_for_range(range);
+}
 
 void end_streams_of(ContextRecord& context) noexcept {
   for (const PendingWork& lost : scheduler().end_context(context)) {
@@ -80,13 +82,21 @@ void end_streams_of(ContextRecord& context) noexcept {
   end_modules_of(context);
 }
 
-void open_all_gates() noexcept { scheduler().open_gates(); }
+void open_all_gates() noexcept {
+  scheduler().open_gates();
+}
 
-void stop_streams() noexcept { scheduler().stop(); }
+void stop_streams() noexcept {
+  scheduler().stop();
+}
 
-std::uint64_t live_streams() noexcept { return scheduler().live_streams().size(); }
+std::uint64_t live_streams() noexcept {
+  return scheduler().live_streams().size();
+}
 
-std::uint64_t live_events() noexcept { return scheduler().live_events().size(); }
+std::uint64_t live_events() noexcept {
+  return scheduler().live_events().size();
+}
 
 std::vector<std::string> live_stream_objects() {
   std::vector<std::string> lines;

@@ -61,6 +61,9 @@ void refresh_host_access() noexcept;
 /// A managed allocation is associated with a stream, the host, or nothing in particular (GLOBAL).
 void attach(Allocation& allocation, unsigned flags, Stream stream) noexcept;
 
+/// May work of `stream` use it? Not if it is attached to the host, or to another stream.
+[[nodiscard]] bool may_use(const Allocation& allocation, Stream stream) noexcept;
+
 [[nodiscard]] std::uint64_t live_streams() noexcept;
 [[nodiscard]] std::uint64_t live_events() noexcept;
 [[nodiscard]] std::uint64_t live_modules() noexcept;

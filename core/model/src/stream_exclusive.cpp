@@ -25,18 +25,20 @@ std::vector<std::uint64_t>& closed_allocations() noexcept {  // by Allocation::i
 
 using Active = StreamScheduler::Active;
 
+// GLOBAL, HOST or SINGLE. When the stream of SINGLE is gone, what the memory was made with [hdr].
+unsigned attachment_of(const Allocation& allocation) {
+  if (allocation.attach_flags != mem_attach_single) return allocation.attach_flags;
+  QueuePointer queue;
+  const Status found = scheduler().find_stream(allocation.attach_stream, nullptr, queue);
+  return found == Status::success ? mem_attach_single : allocation.flags;
+}
+
 bool may_be_in_use(const Allocation& allocation, const std::vector<Active>& active) {
-  unsigned visibility = allocation.attach_flags;
-  if (visibility == mem_attach_single) {
-    QueuePointer queue;
-    const Stream stream = allocation.attach_stream;
-    if (scheduler().find_stream(stream, nullptr, queue) == Status::success) {
-      return std::any_of(active.begin(), active.end(),
-                         [&](const Active& each) { return each.stream == stream; });
-    }
-    visibility = allocation.flags;  // the stream is gone: back to what the memory was made with
+  if (attachment_of(allocation) == mem_attach_single) {
+    return std::any_of(active.begin(), active.end(),
+                       [&](const Active& each) { return each.stream == allocation.attach_stream; });
   }
-  return visibility == mem_attach_global && !active.empty();
+  return attachment_of(allocation) == mem_attach_global && !active.empty();
 }
 
 }  // namespace
@@ -63,6 +65,17 @@ void attach(Allocation& allocation, unsigned flags, Stream stream) noexcept {
     allocation.attach_stream = flags == mem_attach_single ? stream : nullptr;
   }
   refresh_host_access();
+}
+
+bool may_use(const Allocation& allocation, Stream stream) noexcept {
+  if (profile().has(DeviceAttribute::concurrent_managed_access)) return true;
+  if (allocation.kind != Kind::managed) return true;
+  const std::scoped_lock lock(attachment_lock());
+  switch (attachment_of(allocation)) {
+    case mem_attach_host: return false;
+    case mem_attach_single: return allocation.attach_stream == stream;
+    default: return true;
+  }
 }
 
 }  // namespace assay::cuda::model
