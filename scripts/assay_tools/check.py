@@ -50,7 +50,7 @@ def check_shell() -> bool:
     return succeeds(["shellcheck", *[f"scripts/{n}" for n in SHELL_SCRIPTS], ".ci/run"])
 
 
-SHELL_SCRIPTS = ["setup", "run", "test", "check", "sanitize"]
+SHELL_SCRIPTS = ["setup", "run", "test", "check", "sanitize", "package", "gpu-check"]
 
 
 def check_python() -> bool:
