@@ -22,8 +22,8 @@ Version References:
 
 
 def test_a_library_that_is_not_carried_is_found() -> None:
-    assert package.foreign_needs(DYNAMIC) == ["libz.so.1"]
-    assert package.foreign_needs("  NEEDED    libm.so.6\n") == []
+    assert package.foreign_needs(DYNAMIC, {"libstdc++.so.6"}) == ["libz.so.1"]
+    assert package.foreign_needs("  NEEDED    libm.so.6\n", set()) == []
 
 
 def test_a_newer_c_library_than_promised_is_found() -> None:
