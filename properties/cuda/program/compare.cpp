@@ -2,11 +2,10 @@
 
 #include <csignal>
 #include <map>
-#include <optional>
 
 #include <fmt/format.h>
 
-#include "assay/harness/trace.hpp"
+#include "program/result_file.hpp"
 
 namespace assay::conformance {
 namespace {
@@ -76,27 +75,8 @@ void compare_test(const Json& left, const Json& right, Comparison& into) {
   if (into.differences.size() == before) into.same += 1;
 }
 
-std::optional<Json> load(const std::string& path) {
-  const auto text = harness::read_text(path);
-  if (!text) {
-    fmt::print(stderr, "assay-conformance: {}\n", text.error().describe());
-    return std::nullopt;
-  }
-  Json json = Json::parse(*text, nullptr, false);
-  const bool good = json.is_object() && json.contains("context") && json["context"].is_object() &&
-                    json.contains("tests") && json["tests"].is_array() &&
-                    json["context"].value("assay_schema", "") == "assay.conformance/1";
-  if (good) return json;
-  fmt::print(stderr, "assay-conformance: {}: no result of assay-conformance (context.assay_schema "
-                     "is not assay.conformance/1)\n",
-             path);
-  return std::nullopt;
-}
-
 std::string side(const Json& json) {
-  const Json& context = json["context"];
-  return fmt::format("{} {} {} ({})", context.value("driver", "?"), context.value("profile", ""),
-                     context.value("driver_version", 0), context.value("device", "?"));
+  return fmt::format("{} ({})", title_of(json), json["context"].value("device", "?"));
 }
 
 }  // namespace
@@ -112,16 +92,14 @@ Comparison compare(const Json& left, const Json& right) {
 }
 
 int compare_files(const std::string& left_path, const std::string& right_path) {
-  const auto left = load(left_path);
-  const auto right = load(right_path);
-  if (!left || !right) return 2;
-  Comparison comparison;
-  try {
-    comparison = compare(*left, *right);
-  } catch (const nlohmann::json::exception& error) {
-    fmt::print(stderr, "assay-conformance: a result file is not as written: {}\n", error.what());
+  const auto left = load_result(left_path);
+  const auto right = load_result(right_path);
+  for (const auto* each : {&left, &right}) {
+    if (each->has_value()) continue;
+    fmt::print(stderr, "assay-conformance: {}\n", each->error());
     return 2;
   }
+  const Comparison comparison = compare(*left, *right);
   fmt::print("{}\nagainst {}\n\n", side(*left), side(*right));
   if (!comparison.incomparable.empty()) {
     fmt::print("not comparable: {}\n", comparison.incomparable);

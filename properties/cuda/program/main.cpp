@@ -32,7 +32,7 @@ constexpr const char* footer =
 struct Options {
   DriverChoice driver;
   std::string out;
-  std::string markdown;
+  std::vector<std::string> markdown;
   std::vector<std::string> filters;
   std::vector<std::string> diff;
   std::string one;
@@ -185,7 +185,7 @@ int dispatch(const Options& options) {
     return exit_good;
   }
   if (!options.diff.empty()) return compare_files(options.diff[0], options.diff[1]);
-  if (!options.markdown.empty()) return print_markdown({options.markdown});
+  if (!options.markdown.empty()) return print_markdown(options.markdown);
   if (options.sequences.count > 0) return start_sequences(options.sequences, options.driver);
   return run_suite(options);
 }
