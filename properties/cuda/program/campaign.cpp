@@ -29,15 +29,16 @@ harness::ChildSpec child_of(const DriverChoice& driver, std::vector<std::string>
 
 Facts ask_facts(const DriverChoice& driver) {
   Facts facts;
-  const auto child = harness::run_child(child_of(driver, {"--facts"}, test_limit_s));
-  if (!child) {
-    facts.why = describe(child.error());
+  const auto started = harness::run_child(child_of(driver, {"--facts"}, test_limit_s));
+  if (!started) {
+    facts.why = describe(started.error());
     return facts;
   }
-  facts.json = nlohmann::ordered_json::parse(child->standard_output, nullptr, false);
+  const harness::ChildResult& child = started.value();
+  facts.json = nlohmann::ordered_json::parse(child.standard_output, nullptr, false);
   if (!facts.json.is_object()) {
-    facts.why = "the driver could not be asked: " + child->describe() + "\n" +
-                child->standard_error;
+    facts.why = "the driver could not be asked: " + child.describe() + "\n" +
+                child.standard_error;
   } else if (facts.json.contains("nothing")) {
     facts.nothing_to_run = true;
     facts.why = facts.json["nothing"].get<std::string>();

@@ -83,22 +83,23 @@ int run_sequences(const SequencePlan& plan, const std::string& driver_path) {
 
 int start_sequences(const SequencePlan& plan, const DriverChoice& driver) {
   const int limit_s = static_cast<int>(plan.budget_s) + grace_s;
-  const auto child = harness::run_child(child_of(driver, child_arguments(plan), limit_s));
-  if (!child) {
-    fmt::print(stderr, "assay-conformance: {}\n", describe(child.error()));
+  const auto started = harness::run_child(child_of(driver, child_arguments(plan), limit_s));
+  if (!started) {
+    fmt::print(stderr, "assay-conformance: {}\n", describe(started.error()));
     return 1;
   }
-  const std::string& said = child->standard_output;
-  const bool ended = child->end == harness::ChildResult::End::exited &&
-                     (child->code == 0 || child->code == 1 || child->code == 77);
+  const harness::ChildResult& child = started.value();
+  const std::string& said = child.standard_output;
+  const bool ended = child.end == harness::ChildResult::End::exited &&
+                     (child.code == 0 || child.code == 1 || child.code == 77);
   if (ended) {
-    const auto told = child->code == 1 ? said.find("FAIL") : said.rfind('\n', said.size() - 2);
-    fmt::print("{}", told == std::string::npos ? said : said.substr(told + (child->code == 0)));
-    fmt::print(stderr, "{}", child->standard_error);
-    return child->code;
+    const auto told = child.code == 1 ? said.find("FAIL") : said.rfind('\n', said.size() - 2);
+    fmt::print("{}", told == std::string::npos ? said : said.substr(told + (child.code == 0)));
+    fmt::print(stderr, "{}", child.standard_error);
+    return child.code;
   }
   const std::string seed = last_seed(said);
-  fmt::print("FAIL seed {}: {}\n{}", seed, child->describe(), child->standard_error);
+  fmt::print("FAIL seed {}: {}\n{}", seed, child.describe(), child.standard_error);
   if (plan.count == 1 || seed.empty()) {
     fmt::print("{}", said);
   } else {  // once more alone, so that its steps are told as they are taken
@@ -106,7 +107,7 @@ int start_sequences(const SequencePlan& plan, const DriverChoice& driver) {
     alone.count = 1;
     alone.seed = std::strtoull(seed.c_str(), nullptr, 10);
     const auto replay = harness::run_child(child_of(driver, child_arguments(alone), limit_s));
-    if (replay) fmt::print("alone: {}\n{}", replay->describe(), replay->standard_output);
+    if (replay) fmt::print("alone: {}\n{}", replay.value().describe(), replay.value().standard_output);
   }
   fmt::print("again: assay-conformance --sequences 1 --seed {}\n", seed);
   return 1;
