@@ -23,6 +23,7 @@ class PrimaryContext final : public Counted {
   /// ordinal that is not there, out_of_memory, driver_error. **Cost** the first use of a device
   /// creates its context (0.1 to 1 s on real hardware).
   [[nodiscard]] static Result<Ref<PrimaryContext>> retain(Ref<Driver> driver, int ordinal) noexcept;
+  using Counted::retain;
 
   /// The context of the device in the process's driver, one object per device, made at first use.
   [[nodiscard]] static Result<Ref<PrimaryContext>> of_device(int ordinal) noexcept;
