@@ -64,9 +64,11 @@ std::string describe(const Error& error) {
     if (error.code == ErrorCode::io || error.code == ErrorCode::read_failed) {
       text += fmt::format(" ({})", std::strerror(error.native));
     }
-    if (error.native_name[0] != '\0') {
-      text += fmt::format(" ({}: {})", error.native_name, error.native_text);
-    }
+  }
+  if (error.native_name[0] != '\0') {
+    text += fmt::format(" ({}: {})", error.native_name, error.native_text);
+  } else if (error.native_text[0] != '\0') {
+    text += fmt::format(" ({})", error.native_text);
   }
   if (row.advice[0] != '\0') text += fmt::format("; {}", row.advice);
   return text;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "assay/cuda/driver.hpp"
 
@@ -15,7 +16,7 @@ namespace assay::cuda {
 /// the context is still active) before it makes it current.
 ///
 /// **Invariants** one retain for each object, released once, on whatever thread destroys it. A
-/// lost or poisoned context is dropped: no further call, no abort.
+/// lost or poisoned context is dropped: no further call, no abort; so is one in a forked child.
 /// **Threads** safe from any thread.
 class PrimaryContext final : public Counted {
  public:
@@ -25,46 +26,59 @@ class PrimaryContext final : public Counted {
   [[nodiscard]] static Result<Ref<PrimaryContext>> retain(Ref<Driver> driver, int ordinal) noexcept;
   using Counted::retain;
 
-  /// The context of the device in the process's driver, one object per device, made at first use.
+  /// The context of the device in the process's driver: one object per device, made at first use
+  /// and kept until the process ends. One that was lost is given up and retained anew.
   [[nodiscard]] static Result<Ref<PrimaryContext>> of_device(int ordinal) noexcept;
 
   [[nodiscard]] Driver& driver() const noexcept { return *driver_; }
   [[nodiscard]] const abi::DriverTable& table() const noexcept { return driver_->table(); }
-  [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
+  [[nodiscard]] int ordinal() const noexcept { return facts_.ordinal; }
   [[nodiscard]] const DeviceFacts& facts() const noexcept { return facts_; }
   [[nodiscard]] abi::Context handle() const noexcept { return handle_; }
 
   /// True once the context is known to be gone or to answer a sticky error.
-  [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool lost() const noexcept { return lost_by() != abi::Status::success; }
+  /// The first status that told so, else success.
+  [[nodiscard]] abi::Status lost_by() const noexcept {
+    return lost_by_.load(std::memory_order_acquire);
+  }
   /// Looks at the status of any call made under this context, remembers a sticky or fatal one, and
-  /// makes the Error of a failed one.
+  /// makes the Error of a failed one. 201 and 709, which a dead stream gives too, count only if the
+  /// context is indeed gone. `function` and `backing` are static text. **Cost** none for success.
   Result<void> check(abi::Status status, const char* function, const char* backing = "") noexcept;
 
  private:
-  PrimaryContext(Ref<Driver> driver, int ordinal, abi::Context handle, std::uint64_t id,
-                 DeviceFacts facts) noexcept;
+  PrimaryContext(Ref<Driver> driver, abi::Context handle, std::uint64_t id,
+                 DeviceFacts facts) noexcept
+      : driver_(std::move(driver)), facts_(std::move(facts)), handle_(handle), id_(id) {}
   ~PrimaryContext() override;
+
+  /// success while the handle is that of the context that was retained; 709 if it ended and the
+  /// handle may be another's; else what the driver answered.
+  [[nodiscard]] abi::Status state() const noexcept;
+  void mark_lost(abi::Status status) noexcept;
+  Error lost_error() const noexcept;
 
   friend class Current;
   Ref<Driver> driver_;
   DeviceFacts facts_;
   abi::Context handle_;
   std::uint64_t id_;  ///< of cuCtxGetId, 0 where the driver has none
-  int ordinal_;
-  std::atomic<bool> lost_{false};
+  std::atomic<abi::Status> lost_by_{abi::Status::success};
 };
 
 /// Makes a context current on this thread until the end of the scope.
 ///
 ///     ASSAY_TRY(cuda::Current current, cuda::Current::of(*context));
 ///
-/// **Cost** a push and a pop, and one id query (12.0+).
+/// **Pre** the context outlives the scope, and what the scope pushes it pops. **Cost** a push and a
+/// pop, and one query of the id (12.0+) or the state.
 class [[nodiscard]] Current {
  public:
-  /// **Errors** context_lost if the context is gone, poisoned, or was reborn.
+  /// **Errors** context_lost if the context is gone, poisoned, or was reborn, or in a forked child.
   [[nodiscard]] static Result<Current> of(PrimaryContext& context) noexcept;
 
-  Current(Current&& other) noexcept;
+  Current(Current&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
   Current& operator=(Current&&) = delete;
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;

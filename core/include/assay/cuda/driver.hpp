@@ -34,10 +34,23 @@ struct SymbolFacts {
   const char* found_by = "";  ///< "cuGetProcAddress_v2", "cuGetProcAddress", "dlsym" or ""
 };
 
+/// True for a status after which the context answers no call any more: the sticky ones of device
+/// faults (spec 2.12), a destroyed context, and a driver that is shutting down.
+[[nodiscard]] bool ends_context(abi::Status status) noexcept;
+
+/// What loading found, whether it came to a Driver or not.
+struct LoadReport {
+  std::string path;     ///< of the library that was opened, else the name that was tried
+  std::string message;  ///< why there is no Driver, in a sentence; empty if there is one
+  int version = 0;      ///< 0: it would not tell
+  bool is_model = false;
+  std::vector<SymbolFacts> symbols;  ///< empty if the library is no driver
+};
+
 /// The loaded driver. Never unloaded: its code may run in threads of its own.
 ///
 /// **Threads** safe from any thread. **Fork** a child of a process that called the driver cannot
-/// use it: calls answer not_initialized, and load() there says so.
+/// use it: calls answer not_initialized, and load() and instance() there say so.
 class Driver final : public Counted {
  public:
   /// Environment variable that names the library to load instead of libcuda.so.1: the model, or a
@@ -48,15 +61,19 @@ class Driver final : public Counted {
     std::string path;  ///< empty: path_variable, else libcuda.so.1; never libcuda.so, the link stub
   };
 
-  /// Opens the library, resolves every function at its pinned version, and calls cuInit.
+  /// Opens the library, resolves every function at its pinned version, and calls cuInit. Fills
+  /// `report`, if given, also on failure. Warns once on standard error when it is the model.
   /// **Errors** no_driver (no such library: the normal state of a host without a GPU), no_device
-  /// (a driver, but no device), driver_too_old (a required function is missing: `feature` names
-  /// the first), driver_error with the driver's code, name and text (803 after an update without
-  /// a restart, say). **Cost** a dlopen, about 115 lookups, cuInit (the real driver: 0.1 s or
-  /// more).
-  [[nodiscard]] static Result<Ref<Driver>> load(const LoadOptions& options) noexcept;
+  /// (a driver, but no device), invalid_argument (a library, but no driver), driver_too_old (a
+  /// required function is missing: `feature` names the first, `native_text` counts them),
+  /// driver_error with the driver's code, name and text (803 after an update without a restart;
+  /// 34 for the stub of the toolkit; 3 in a forked child). **Cost** a dlopen, about 115 lookups,
+  /// cuInit (the real driver: 0.1 s or more).
+  [[nodiscard]] static Result<Ref<Driver>> load(const LoadOptions& options,
+                                                LoadReport* report = nullptr) noexcept;
 
   /// The process's driver, loaded at the first call; the same outcome is given to every caller.
+  /// **Errors** as load(). **Cost** after the first call: one system call.
   [[nodiscard]] static Result<Ref<Driver>> instance() noexcept;
 
   [[nodiscard]] const abi::DriverTable& table() const noexcept { return table_; }
@@ -70,6 +87,9 @@ class Driver final : public Counted {
   [[nodiscard]] const char* profile() const noexcept;  ///< of the model, else ""
   [[nodiscard]] const std::vector<SymbolFacts>& symbols() const noexcept { return symbols_; }
 
+  /// True in a child of the process that initialised the driver: no call may be made there.
+  [[nodiscard]] bool forked() const noexcept;
+
   [[nodiscard]] int device_count() const noexcept { return device_count_; }
   /// **Errors** invalid_argument for an ordinal that is not there, driver_error.
   [[nodiscard]] Result<DeviceFacts> device_facts(int ordinal) const noexcept;
@@ -80,18 +100,20 @@ class Driver final : public Counted {
   [[nodiscard]] Error error(abi::Status status, const char* function,
                             const char* backing = "") const noexcept;
 
-  /// Advice by whichever ABI this driver has: by location where present, else translated
-  /// (host: -1). **Errors** not_supported for a NUMA location on an old driver, and the driver's.
+  /// Advice by whichever ABI this driver has (Feature::advise_by_location tells which): by location
+  /// where present, else translated (host: -1). **Pre** a current context. **Errors** on an old
+  /// driver not_supported for a NUMA location and invalid_argument for one of no kind, where the
+  /// advice needs one; and the driver's.
   [[nodiscard]] Result<void> advise(abi::DevicePointer address, std::size_t size,
                                     abi::Advise advice, abi::Location location,
                                     const char* backing) const noexcept;
-  /// Prefetch likewise, ordered on `stream`.
+  /// Prefetch likewise, ordered on `stream`. **Pre** a current context.
   [[nodiscard]] Result<void> prefetch(abi::DevicePointer address, std::size_t size,
                                       abi::Location location, abi::Stream stream,
                                       const char* backing) const noexcept;
 
  private:
-  Driver() = default;
+  Driver() noexcept;
   ~Driver() override = default;
 
   friend class DriverLoader;
@@ -102,6 +124,7 @@ class Driver final : public Counted {
   std::uint32_t features_ = 0;
   int version_ = 0;
   int device_count_ = 0;
+  int process_;  ///< that loaded it
 };
 
 }  // namespace assay::cuda

@@ -20,9 +20,10 @@ class Stream final : public Counted {
 
   /// Waits until all work submitted so far is done. **Errors** context_lost, driver_error.
   Result<void> synchronize() noexcept;
-  /// Is all work done? Starts none and waits for none.
+  /// Is all work done? Starts none and waits for none. **Errors** as synchronize().
   Result<bool> finished() noexcept;
-  /// Later work of this stream waits for the event. **Cost** none for the host.
+  /// Later work of this stream waits for the event's last record, if it has one. **Cost** none for
+  /// the host.
   Result<void> wait(const Event& event) noexcept;
 
  private:
@@ -44,10 +45,14 @@ class Event final : public Counted {
   [[nodiscard]] PrimaryContext& context() const noexcept { return *context_; }
   [[nodiscard]] abi::Event handle() const noexcept { return handle_; }
 
+  /// Marks the point that the stream's work has come to; replaces an earlier mark. **Errors**
+  /// driver_error (400) if the stream is of another context.
   Result<void> record(Stream& stream) noexcept;
+  /// Waits until the last mark is reached; an event never recorded is.
   Result<void> synchronize() noexcept;
   Result<bool> finished() noexcept;
-  /// Milliseconds from `start` to this event; both recorded, finished, and with timing.
+  /// Milliseconds from `start` to this event. **Errors** driver_error with 400 unless both were
+  /// recorded and have timing, with 600 while one is unfinished.
   Result<float> elapsed_ms_since(Event& start) noexcept;
 
  private:
