@@ -1,0 +1,20 @@
+// What the model knows of its process: is the driver initialised, and here; does the process end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace assay::cuda::model {
+
+/// Marks this process as the one that called cuInit, and registers the exit handler: objects that
+/// were made before meet 4 in their destructors, as with the driver.
+void mark_initialised() noexcept;
+[[nodiscard]] bool initialised() noexcept;      ///< by this process or its parent
+[[nodiscard]] bool in_forked_child() noexcept;  ///< by a parent
+[[nodiscard]] bool shutting_down() noexcept;
+
+/// Live objects, diagnoses, calls and rules met, as text.
+[[nodiscard]] std::string report_text();
+void write_report(int fd) noexcept;
+
+}  // namespace assay::cuda::model

@@ -1,0 +1,206 @@
+#include "profile.hpp"
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "assay/cuda/abi/model_control.hpp"
+#include "attributes.hpp"
+
+namespace assay::cuda::model {
+
+namespace {
+
+struct Named {
+  const char* name;
+  const char* text;  ///< what differs from the defaults, as in a file
+};
+
+constexpr Named named_profiles[] = {
+    // One H200 under Linux, driver 580: managed memory from both sides at any time, no HMM.
+    {"h200", ""},
+    // Windows, WSL and older Tegra: the host may not touch managed memory while the device works.
+    {"no_concurrent_managed_access",
+     "attribute.concurrent_managed_access = 0\n"
+     "attribute.can_use_host_pointer_for_registered_mem = 0\n"
+     "managed_shares_pages = 0\n"},
+    // The oldest driver that assay supports.
+    {"driver_11_8", "driver_version = 11080\n"},
+};
+
+const Named* find_named(std::string_view name) {
+  for (const Named& profile : named_profiles) {
+    if (name == profile.name) return &profile;
+  }
+  return nullptr;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blank = " \t\r";
+  const std::size_t first = text.find_first_not_of(blank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blank) - first + 1);
+}
+
+template <class Number>
+bool read_number(std::string_view text, Number low, Number high, Number& out) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return false;
+  if (value < low || value > high) return false;
+  out = value;
+  return true;
+}
+
+bool read_flag(std::string_view text, bool& out) {
+  int value = 0;
+  if (!read_number(text, 0, 1, value)) return false;
+  out = value == 1;
+  return true;
+}
+
+enum class Outcome : std::uint8_t { good, unknown_key, bad_value };
+
+Outcome set_attribute(Profile& profile, std::string_view name, std::string_view value) {
+  int number = 0;
+  if (!read_number(name, 1, static_cast<int>(Profile::attribute_max) - 1, number)) {
+    for (const AttributeRow& row : attribute_rows) {
+      if (name == row.name) number = row.number;
+    }
+  }
+  if (number == 0) return Outcome::unknown_key;
+  int read = 0;
+  if (!read_number(value, -1, 1 << 30, read)) return Outcome::bad_value;
+  profile.attributes[static_cast<std::size_t>(number)] = read;
+  return Outcome::good;
+}
+
+Outcome set_key(Profile& profile, std::string_view key, std::string_view value) {
+  constexpr std::uint64_t bytes_max = 1ULL << 46;
+  constexpr std::string_view attribute = "attribute.";
+  bool good = false;
+  if (key == "driver_version") {
+    good = read_number(value, 11000, 99990, profile.driver_version);
+  } else if (key == "devices") {
+    good = read_number(value, 0, 8, profile.devices);
+  } else if (key == "capacity_bytes") {
+    good = read_number(value, std::uint64_t{1}, bytes_max, profile.capacity_bytes);
+  } else if (key == "host_capacity_bytes") {
+    good = read_number(value, std::uint64_t{1}, bytes_max, profile.host_capacity_bytes);
+  } else if (key == "fill_bytes") {
+    good = read_number(value, std::uint64_t{0}, bytes_max, profile.fill_bytes);
+  } else if (key == "seed") {
+    good = read_number(value, std::uint64_t{0}, ~std::uint64_t{0}, profile.seed);
+  } else if (key == "free_waits") {
+    good = read_flag(value, profile.free_waits);
+  } else if (key == "managed_shares_pages") {
+    good = read_flag(value, profile.managed_shares_pages);
+  } else if (key.starts_with(attribute)) {
+    return set_attribute(profile, key.substr(attribute.size()), value);
+  } else {
+    return Outcome::unknown_key;
+  }
+  return good ? Outcome::good : Outcome::bad_value;
+}
+
+/// What is wrong, or "".
+std::string read_text(std::string_view where, std::string_view text, Profile& profile) {
+  int line_number = 0;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    ++line_number;
+    line = trimmed(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+
+    std::string complaint = std::string(where) + ":" + std::to_string(line_number) + ": ";
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) {
+      return complaint + "'" + std::string(line) + "' is not `key = value`";
+    }
+    const std::string_view key = trimmed(line.substr(0, equals));
+    const std::string_view value = trimmed(line.substr(equals + 1));
+    Outcome outcome = Outcome::bad_value;
+    if (key == "base") {
+      const Named* base = find_named(value);
+      if (base != nullptr && read_text(base->name, base->text, profile).empty()) {
+        outcome = Outcome::good;
+      }
+    } else {
+      outcome = set_key(profile, key, value);
+    }
+    if (outcome == Outcome::unknown_key) return complaint + "no key '" + std::string(key) + "'";
+    if (outcome == Outcome::bad_value) {
+      return complaint + "key '" + std::string(key) + "' cannot be '" + std::string(value) + "'";
+    }
+  }
+  return "";
+}
+
+void drop_newer_attributes(Profile& profile) {
+  for (const AttributeRow& row : attribute_rows) {
+    if (row.since > profile.driver_version) {
+      profile.attributes[static_cast<std::size_t>(row.number)].reset();
+    }
+  }
+}
+
+struct Loaded {
+  Profile profile;
+  std::string error;
+
+  Loaded() {
+    const char* name = std::getenv(abi::model_profile_variable);
+    error = read_profile(name == nullptr || *name == '\0' ? "h200" : name, profile);
+    if (error.empty()) return;
+    error = std::string(abi::model_profile_variable) + ": " + error;
+    std::fprintf(stderr, "assay model: %s\n", error.c_str());
+  }
+};
+
+const Loaded& loaded() {
+  static const auto* const the_profile = new Loaded;  // outlives static destructors
+  return *the_profile;
+}
+
+}  // namespace
+
+std::string read_profile(const std::string& name_or_path, Profile& out) {
+  Profile read;
+  for (const AttributeRow& row : attribute_rows) {
+    read.attributes[static_cast<std::size_t>(row.number)] = row.value;
+  }
+  std::string error;
+  if (const Named* named = find_named(name_or_path)) {
+    read.name = named->name;
+    error = read_text(named->name, named->text, read);
+  } else {
+    std::ifstream file(name_or_path);
+    std::ostringstream text;
+    if (file) text << file.rdbuf();
+    if (!file || !text) {
+      error = "no profile and no readable file '" + name_or_path + "'; the profiles are";
+      for (const Named& profile : named_profiles) error += std::string(" ") + profile.name;
+    } else {
+      read.name = name_or_path.substr(name_or_path.rfind('/') + 1);
+      error = read_text(name_or_path, text.str(), read);
+    }
+  }
+  if (!error.empty()) return error;
+  drop_newer_attributes(read);
+  out = read;
+  return "";
+}
+
+const Profile& profile() noexcept {
+  return loaded().profile;
+}
+const std::string& profile_error() noexcept {
+  return loaded().error;
+}
+
+}  // namespace assay::cuda::model

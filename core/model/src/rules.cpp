@@ -1,0 +1,111 @@
+#include "rules.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "assay/cuda/abi/model_control.hpp"
+#include "diagnoses.hpp"
+
+namespace assay::cuda::model {
+
+namespace {
+
+struct RuleText {
+  const char* id;
+  const char* source;
+  const char* text;
+};
+
+constexpr std::array<RuleText, rule_count> rule_texts{{
+#define ASSAY_MODEL_RULE(id, source, text) {#id, source, text},
+#include "rules.def"
+#include "stream_rules.def"
+#undef ASSAY_MODEL_RULE
+}};
+
+constinit std::array<std::atomic<std::uint64_t>, rule_count> met{};
+
+/// Texts stay where they are (a deque) until they are forgotten: the control table gives pointers.
+struct Diagnoses {
+  std::mutex mutex;
+  std::deque<std::string> lines;
+};
+Diagnoses& diagnoses() {
+  static auto* const all = new Diagnoses;  // never destroyed: static destructors may diagnose
+  return *all;
+}
+
+bool strict() {
+  static const bool value = [] {
+    const char* text = std::getenv(abi::model_strict_variable);
+    return text != nullptr && std::strcmp(text, "1") == 0;
+  }();
+  return value;
+}
+
+std::size_t index_of(Rule rule) {
+  return static_cast<std::size_t>(rule);
+}
+
+}  // namespace
+
+Status answer(Rule rule, Status status) noexcept {
+  met[index_of(rule)].fetch_add(1, std::memory_order_relaxed);
+  return status;
+}
+
+void diagnose(Rule rule, std::string text) noexcept {
+  answer(rule, Status::success);
+  const std::string line = std::string(id_of(rule)) + ": " + text;
+  std::fprintf(stderr, "assay model: %s\n", line.c_str());
+  {
+    Diagnoses& all = diagnoses();
+    const std::scoped_lock lock(all.mutex);
+    all.lines.push_back(line);
+  }
+  if (strict()) std::abort();
+}
+
+std::uint64_t times_met(Rule rule) noexcept {
+  return met[index_of(rule)].load(std::memory_order_relaxed);
+}
+
+const char* id_of(Rule rule) noexcept {
+  return rule_texts[index_of(rule)].id;
+}
+
+std::uint64_t diagnosis_count() noexcept {
+  Diagnoses& all = diagnoses();
+  const std::scoped_lock lock(all.mutex);
+  return all.lines.size();
+}
+
+const char* diagnosis_text(std::uint64_t index) noexcept {
+  Diagnoses& all = diagnoses();
+  const std::scoped_lock lock(all.mutex);
+  return index < all.lines.size() ? all.lines[index].c_str() : nullptr;
+}
+
+void forget_diagnoses() noexcept {
+  Diagnoses& all = diagnoses();
+  const std::scoped_lock lock(all.mutex);
+  all.lines.clear();
+}
+
+const char* rules_text() noexcept {
+  static const auto* const text = [] {
+    auto* lines = new std::string;
+    for (const RuleText& rule : rule_texts) {
+      *lines += std::string(rule.id) + " [" + rule.source + "] " + rule.text + "\n";
+    }
+    return lines;
+  }();
+  return text->c_str();
+}
+
+}  // namespace assay::cuda::model
