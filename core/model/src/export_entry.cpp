@@ -105,8 +105,6 @@ Status implement_cuCtxGetId(Context handle, unsigned long long* out) {
 
 ASSAY_MODEL_HIDDEN_BELOW(12000, cuGetProcAddress_v2)
 ASSAY_MODEL_HIDDEN_BELOW(12000, cuCtxGetId)
-ASSAY_MODEL_HIDDEN_BELOW(12020, cuMemAdvise_v2)
-ASSAY_MODEL_HIDDEN_BELOW(12020, cuMemPrefetchAsync_v2)
 
 }  // extern "C"
 

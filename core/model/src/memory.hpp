@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "context.hpp"
@@ -76,6 +77,7 @@ using AllocationRef = std::shared_ptr<Allocation>;
 /// What is known of an address that is not live: "freed by cuMemFree_v2 (call 9, ...)", or "never
 /// given out". For diagnoses.
 [[nodiscard]] std::string history_of(std::uint64_t address);
+inline constexpr std::string_view never_given_out = "never given out";
 
 /// Opens or closes the program's view of a managed allocation (where CONCURRENT_MANAGED_ACCESS is
 /// 0). Closing a page that another live allocation shares closes it for both.

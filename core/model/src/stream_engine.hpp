@@ -1,11 +1,11 @@
-// The stream engine, as contexts and memory call it. Owned by stream_engine.cpp.
+// The stream engine, as contexts, memory and the exported functions call it: one scheduler for the
+// process, and what surrounds it.
 //
-// **Locks** the engine's lock is taken before that of memory.cpp and never while it is held; no
+// **Locks** the engine's locks are taken before that of memory.cpp and never while it is held; no
 // function here is called under the lock of contexts.cpp.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,29 +13,24 @@
 #include "context.hpp"
 #include "memory.hpp"
 #include "site.hpp"
+#include "stream_operation.hpp"
+#include "stream_scheduler.hpp"
 
 namespace assay::cuda::model {
 
-/// One piece of work. Runs once, after the earlier work of its stream, as late as possible.
-struct Operation {
-  const char* name = "";     ///< static text: what diagnoses call it
-  std::vector<Range> reads;  ///< device-visible or host ranges
-  std::vector<Range> writes;
-  std::function<Status()> run;  ///< anything but success poisons the context with it
-  Site site;                    ///< the call that enqueued it
-};
+/// The process's scheduler. Never destroyed: work may be pending while the process ends.
+[[nodiscard]] StreamScheduler& scheduler() noexcept;
 
-/// Work that is not done.
-struct PendingWork {
-  const char* name = "";
-  Site site;
-};
+/// The queue of `stream` for a thread whose current context is `current`; null is the legacy
+/// default stream of `current`. Errors: 400 never valid, 709 destroyed, 201 null without a context,
+/// and the sticky code of the stream's context.
+[[nodiscard]] Status find_queue(Stream stream, ContextRecord* current,
+                                QueuePointer& queue) noexcept;
 
-/// May `stream` be used by a thread whose current context is `current`? Null is the legacy default
-/// stream of `current`. Errors: 400 never valid, 709 destroyed, 201 null without a context.
+/// May that thread use `stream`? Errors: those of find_queue.
 [[nodiscard]] Status check_stream(Stream stream, ContextRecord* current) noexcept;
 
-/// Errors: those of check_stream.
+/// Errors: those of find_queue.
 Status enqueue(Stream stream, ContextRecord* current, Operation operation) noexcept;
 
 /// Runs all work of the stream, or of every stream of the context, and waits for it. Errors: the
@@ -53,8 +48,21 @@ void wait_for_range(Range range) noexcept;
 /// its streams, events and modules are dead handles from now on.
 void end_streams_of(ContextRecord& context) noexcept;
 
-/// Lets every closed gate (cuStreamWaitValue32) pass.
+/// Lets every closed gate (cuStreamWaitValue32, a spinning kernel) pass.
 void open_all_gates() noexcept;
+
+/// The process ends: nothing pending starts any more, and nobody waits for it.
+void stop_streams() noexcept;
+
+/// Where host and device exclude each other: opens and closes managed memory to the host, after
+/// what the device is busy with, or which memory there is, has changed.
+void refresh_host_access() noexcept;
+
+/// A managed allocation is associated with a stream, the host, or nothing in particular (GLOBAL).
+void attach(Allocation& allocation, unsigned flags, Stream stream) noexcept;
+
+/// May work of `stream` use it? Not if it is attached to the host, or to another stream.
+[[nodiscard]] bool may_use(const Allocation& allocation, Stream stream) noexcept;
 
 [[nodiscard]] std::uint64_t live_streams() noexcept;
 [[nodiscard]] std::uint64_t live_events() noexcept;

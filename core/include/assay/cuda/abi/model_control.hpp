@@ -69,4 +69,6 @@ inline constexpr const char* model_profile_variable = "ASSAY_MODEL_PROFILE";  //
 inline constexpr const char* model_faults_variable = "ASSAY_MODEL_FAULTS";    ///< a fault plan
 inline constexpr const char* model_report_variable = "ASSAY_MODEL_REPORT";    ///< file, or "-"
 inline constexpr const char* model_strict_variable = "ASSAY_MODEL_STRICT";    ///< 1: abort
+/// 1: device work runs by itself, for programs that poll memory; else only when it is waited for.
+inline constexpr const char* model_eager_variable = "ASSAY_MODEL_EAGER";
 }  // namespace assay::cuda::abi

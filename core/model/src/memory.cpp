@@ -1,0 +1,383 @@
+#include "memory.hpp"
+
+#include <sys/mman.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "arena.hpp"
+#include "memory_book.hpp"
+#include "page_policy.hpp"
+#include "profile.hpp"
+
+namespace assay::cuda::model {
+
+namespace {
+
+constexpr std::size_t kind_count = 4;
+constexpr std::size_t device_max = 8;
+constexpr std::size_t history_max = 1 << 16;
+
+/// What remains of a freed allocation.
+struct Freed {
+  std::uint64_t size = 0;
+  Kind kind = Kind::device;
+  Site allocated;
+  Site freed;
+};
+
+struct Book {
+  std::mutex mutex;
+  std::map<std::uint64_t, AllocationRef> live;       ///< by host address, registered memory too
+  std::map<std::uint64_t, AllocationRef> by_device;  ///< where the device address differs
+  std::map<std::uint64_t, Freed> freed;              ///< by address, the latest
+  std::deque<std::uint64_t> freed_order;
+  std::array<MemoryUse, kind_count> use{};
+  std::array<std::uint64_t, device_max> device_bytes{};
+  std::uint64_t last_id = 0;
+  std::uint64_t capacity = 0;  ///< 0: the profile's
+};
+Book& book() {
+  static auto* const the_book = new Book;  // outlives static destructors
+  return *the_book;
+}
+
+/// The model's own part of an allocation: gives the block back with the last reference.
+struct Owned final : Allocation {
+  Block block;  ///< capacity 0: registered memory
+  bool separate_device_address = false;
+
+  ~Owned() {
+    if (block.capacity != 0) give_back(block);
+    if (separate_device_address) release_faulting(device_address, size);
+  }
+};
+
+const Owned& owned(const Allocation& allocation) {
+  return static_cast<const Owned&>(allocation);
+}
+
+std::size_t index_of(Kind kind) {
+  return static_cast<std::size_t>(kind);
+}
+
+bool on_device(Kind kind) {
+  return kind == Kind::device || kind == Kind::managed;
+}
+
+/// Bytes that the block takes of the capacity.
+std::uint64_t charge_of(Kind kind, std::size_t size) {
+  return kind == Kind::registered ? size : round_up(size, block_alignment);
+}
+
+/// Entry of a map whose value lies at or before the address; end if there is none.
+template <class Map>
+auto at_or_before(Map& map, std::uint64_t address) {
+  auto after = map.upper_bound(address);
+  return after == map.begin() ? map.end() : std::prev(after);
+}
+
+/// Pre: the lock is held.
+AllocationRef find_in(const Book& all, std::uint64_t address) {
+  for (const auto* map : {&all.live, &all.by_device}) {
+    const auto found = at_or_before(*map, address);
+    if (found != map->end() && found->second->contains(address)) return found->second;
+  }
+  return nullptr;
+}
+
+AllocationRef overlap_in(const Book& all, Range range) {
+  const auto found = at_or_before(all.live, range.address + range.size - 1);
+  if (found == all.live.end()) return nullptr;
+  const Allocation& last = *found->second;
+  return overlap(range, {last.address, last.size}) ? found->second : nullptr;
+}
+
+/// A pattern in which no byte is zero, so that nobody takes fresh memory for zeroed. Large blocks
+/// are filled at both ends only: touching every page would be the cost of a large allocation.
+void fill_fresh(const Allocation& allocation) {
+  const Profile& the_profile = profile();
+  std::uint64_t word = (the_profile.seed + allocation.id) * 0x9e3779b97f4a7c15ULL;
+  word = (word ^ word >> 29) | 0x0101010101010101ULL;
+  const auto fill = [&](std::size_t at, std::size_t size) {
+    for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
+      std::memcpy(allocation.alias + at, &word, sizeof word);
+    }
+    std::memcpy(allocation.alias + at, &word, size);
+  };
+  if (allocation.size <= the_profile.fill_bytes) {
+    fill(0, allocation.size);
+  } else {
+    const std::size_t half = round_down(the_profile.fill_bytes / 2, sizeof word);
+    fill(0, half);
+    fill(allocation.size - half, half);
+  }
+}
+
+/// Enters the allocation. Pre: the lock is held.
+void enter(Book& all, const std::shared_ptr<Owned>& allocation) {
+  all.live[allocation->address] = allocation;
+  if (allocation->device_address != allocation->address) {
+    all.by_device[allocation->device_address] = allocation;
+  }
+  MemoryUse& use = all.use[index_of(allocation->kind)];
+  ++use.objects;
+  use.bytes += allocation->size;
+  if (on_device(allocation->kind)) {
+    all.device_bytes[static_cast<std::size_t>(allocation->context->device)] +=
+        charge_of(allocation->kind, allocation->size);
+  }
+}
+
+/// Removes the allocation and keeps its history. Pre: the lock is held.
+void remove(Book& all, const AllocationRef& allocation, const Site& site) {
+  all.live.erase(allocation->address);
+  all.by_device.erase(allocation->device_address);
+  MemoryUse& use = all.use[index_of(allocation->kind)];
+  --use.objects;
+  use.bytes -= allocation->size;
+  if (on_device(allocation->kind)) {
+    all.device_bytes[static_cast<std::size_t>(allocation->context->device)] -=
+        charge_of(allocation->kind, allocation->size);
+  }
+  const Block& block = owned(*allocation).block;
+  if (block.capacity != 0) close_block(block);
+  if (allocation->kind == Kind::managed) forget_pages({block.address, block.capacity});
+
+  all.freed[allocation->address] = {allocation->size, allocation->kind, allocation->allocated,
+                                    site};
+  all.freed_order.push_back(allocation->address);
+  if (all.freed_order.size() > history_max) {
+    all.freed.erase(all.freed_order.front());
+    all.freed_order.pop_front();
+  }
+}
+
+Access access_of(Kind kind) {
+  if (kind == Kind::device) return Access::device;
+  const bool packed = kind == Kind::managed && profile().managed_shares_pages;
+  return packed ? Access::host_packed : Access::host;
+}
+
+/// Where the driver's device addresses of host memory differ from the host's.
+bool device_address_differs(Kind kind, unsigned flags) {
+  if (profile().has(DeviceAttribute::can_use_host_pointer_for_registered_mem)) return false;
+  return kind == Kind::registered ||
+         (kind == Kind::pinned && (flags & host_alloc_write_combined) != 0);
+}
+
+/// Sets the device address. False if there is no address space for a separate one.
+bool choose_device_address(Owned& allocation) {
+  allocation.device_address = allocation.address;
+  if (!device_address_differs(allocation.kind, allocation.flags)) return true;
+  const std::uint64_t separate = reserve_faulting(allocation.size);
+  if (separate == 0) return false;
+  allocation.device_address = separate;
+  allocation.separate_device_address = true;
+  return true;
+}
+
+/// Pre: the lock is held.
+bool fits(const Book& all, Kind kind, std::size_t size, Device device) {
+  const std::uint64_t charge = charge_of(kind, size);
+  if (on_device(kind)) {
+    const std::uint64_t limit = all.capacity != 0 ? all.capacity : profile().capacity_bytes;
+    const std::uint64_t used = all.device_bytes[static_cast<std::size_t>(device)];
+    return charge <= limit && used <= limit - charge;
+  }
+  const std::uint64_t limit = profile().host_capacity_bytes;
+  const std::uint64_t used = all.use[index_of(kind)].bytes;
+  return charge <= limit && used <= limit - charge;
+}
+
+}  // namespace
+
+const char* name_of(Kind kind) noexcept {
+  constexpr std::array<const char*, kind_count> names{"device", "managed", "pinned", "registered"};
+  return names[index_of(kind)];
+}
+
+Status allocate(Kind kind, std::size_t size, unsigned flags, ContextRecord& context,
+                const Site& site, AllocationRef& out) noexcept try {
+  constexpr std::size_t size_max = std::size_t{1} << 47;
+  auto allocation = std::make_shared<Owned>();
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  if (size > size_max || !fits(all, kind, size, context.device)) {
+    return answer(Rule::memory_capacity, Status::out_of_memory);
+  }
+  const std::optional<Block> block = take_block(access_of(kind), size);
+  if (!block) return answer(Rule::memory_system, Status::out_of_memory);
+
+  allocation->block = *block;
+  allocation->address = block->address;
+  allocation->size = size;
+  allocation->kind = kind;
+  allocation->flags = flags;
+  allocation->context = &context;
+  allocation->id = ++all.last_id;
+  allocation->alias = block->alias;
+  allocation->allocated = site;
+  if (kind == Kind::managed) allocation->attach_flags = flags;
+  if (!choose_device_address(*allocation)) {
+    close_block(*block);
+    return answer(Rule::memory_system, Status::out_of_memory);
+  }
+  fill_fresh(*allocation);
+  enter(all, allocation);
+  out = std::move(allocation);
+  return Status::success;
+} catch (const std::bad_alloc&) {
+  return answer(Rule::memory_system, Status::out_of_memory);
+}
+
+Status register_host(Range range, unsigned flags, ContextRecord& context, const Site& site) noexcept
+    try {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  if (overlap_in(all, range) != nullptr) {
+    return answer(Rule::register_overlap, Status::host_memory_already_registered);
+  }
+  if (!fits(all, Kind::registered, range.size, context.device)) {
+    return answer(Rule::memory_capacity, Status::out_of_memory);
+  }
+  auto allocation = std::make_shared<Owned>();
+  allocation->address = range.address;
+  allocation->size = range.size;
+  allocation->kind = Kind::registered;
+  allocation->flags = flags;
+  allocation->context = &context;
+  allocation->id = ++all.last_id;
+  allocation->alias = reinterpret_cast<std::byte*>(range.address);
+  allocation->allocated = site;
+  if (!choose_device_address(*allocation)) {
+    return answer(Rule::memory_system, Status::out_of_memory);
+  }
+  enter(all, allocation);
+  return Status::success;
+} catch (const std::bad_alloc&) {
+  return answer(Rule::memory_system, Status::out_of_memory);
+}
+
+AllocationRef take_out(std::uint64_t address, std::initializer_list<Kind> kinds,
+                       const Site& site) noexcept {
+  Book& all = book();
+  AllocationRef taken;
+  const std::scoped_lock lock(all.mutex);
+  const auto found = all.live.find(address);
+  if (found == all.live.end()) return nullptr;
+  for (const Kind kind : kinds) {
+    if (found->second->kind != kind) continue;
+    taken = found->second;
+    remove(all, taken, site);
+    break;
+  }
+  return taken;
+}
+
+AllocationRef first_overlap(Range range) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  return overlap_in(all, range);
+}
+
+AllocationRef find_allocation(std::uint64_t address) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  return find_in(all, address);
+}
+
+AllocationRef find_range(Range range) noexcept {
+  AllocationRef found = find_allocation(range.address);
+  if (found == nullptr) return nullptr;
+  const std::byte* begin = alias_of(*found, range.address);
+  const auto left = static_cast<std::size_t>(found->alias + found->size - begin);
+  return range.size <= left ? found : nullptr;
+}
+
+std::string history_of(std::uint64_t address) {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  const AllocationRef live = find_in(all, address);
+  if (live != nullptr) {
+    return "within " + std::string(name_of(live->kind)) + " memory " +
+           describe_range(live->address, live->size) + ", made by " + describe(live->allocated);
+  }
+  const auto found = at_or_before(all.freed, address);
+  if (found == all.freed.end() || address - found->first >= found->second.size) {
+    return std::string(never_given_out);
+  }
+  const Freed& freed = found->second;
+  return std::string(name_of(freed.kind)) + " memory " + describe_range(found->first, freed.size) +
+         ", made by " + describe(freed.allocated) + ", freed by " + describe(freed.freed);
+}
+
+void set_host_access(const Allocation& allocation, bool open) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  const auto found = all.live.find(allocation.address);
+  if (found == all.live.end() || found->second.get() != &allocation) return;  // freed meanwhile
+  protect_block(owned(allocation).block, open);
+}
+
+std::vector<AllocationRef> managed_allocations() {
+  std::vector<AllocationRef> list = live_allocations();
+  std::erase_if(list, [](const AllocationRef& one) { return one->kind != Kind::managed; });
+  return list;
+}
+
+bool is_mapped(std::uint64_t address, std::size_t size) noexcept {
+  const std::uint64_t first = round_down(address, page_size());
+  const std::uint64_t end = round_up(address + size, page_size());
+  // Asks nothing of shared mappings' files: MS_ASYNC only walks the mappings, and fails on a hole.
+  return end > first && msync(reinterpret_cast<void*>(first), end - first, MS_ASYNC) == 0;
+}
+
+void free_memory_of(const ContextRecord& context) noexcept {
+  const Site site{"the end of its context", 0, nullptr};
+  std::vector<AllocationRef> freed;
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  for (const auto& [address, allocation] : all.live) {
+    if (allocation->context == &context) freed.push_back(allocation);
+  }
+  for (const AllocationRef& allocation : freed) remove(all, allocation, site);
+}
+
+MemoryUse memory_use(Kind kind) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  return all.use[index_of(kind)];
+}
+
+std::vector<AllocationRef> live_allocations() {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  std::vector<AllocationRef> list;
+  for (const auto& [address, allocation] : all.live) list.push_back(allocation);
+  return list;
+}
+
+std::uint64_t capacity_bytes() noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  return all.capacity != 0 ? all.capacity : profile().capacity_bytes;
+}
+
+void set_capacity_bytes(std::uint64_t bytes) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  all.capacity = bytes;
+}
+
+std::uint64_t device_bytes_in_use(Device device) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  return all.device_bytes[static_cast<std::size_t>(device)];
+}
+
+}  // namespace assay::cuda::model

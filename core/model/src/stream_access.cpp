@@ -1,0 +1,141 @@
+#include "stream_access.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "profile.hpp"
+#include "rules.hpp"
+#include "stream_engine.hpp"
+
+namespace assay::cuda::model {
+
+namespace {
+
+// By its host address, whichever of the two the caller knew.
+Operand operand_in(AllocationRef allocation, std::uint64_t address, std::size_t size) {
+  const auto offset =
+      static_cast<std::uint64_t>(alias_of(*allocation, address) - allocation->alias);
+  const std::uint64_t host_address = allocation->address + offset;
+  return {std::move(allocation), {host_address, size}};
+}
+
+bool exceeds(const Allocation& allocation, const Range& range) {
+  const std::uint64_t offset = range.address - allocation.address;
+  return range.size > allocation.size - offset;
+}
+
+// Size 0 is fine at any address of an allocation, and just past it [?].
+AllocationRef find_for_size(std::uint64_t address, std::size_t size) noexcept {
+  AllocationRef found = find_allocation(address);
+  if (found == nullptr && size == 0 && address != 0) found = find_allocation(address - 1);
+  return found;
+}
+
+std::string gone_text(const Running& running, Access access, Range range) {
+  const char* what = access == Access::read ? " read " : " wrote ";
+  return describe(running.site) + what + describe_range(range.address, range.size) + ", " +
+         history_of(range.address);
+}
+
+}  // namespace
+
+Status find_device_operand(std::uint64_t address, std::size_t size, Operand& operand) noexcept {
+  AllocationRef found = find_for_size(address, size);
+  if (found == nullptr) return answer(Rule::copy_outside_allocation, Status::invalid_value);
+  if (size == 0) {
+    operand = {std::move(found), {address, 0}};
+    return Status::success;
+  }
+  Operand candidate = operand_in(std::move(found), address, size);
+  if (exceeds(*candidate.allocation, candidate.range)) {
+    return answer(Rule::copy_outside_allocation, Status::invalid_value);
+  }
+  operand = std::move(candidate);
+  return Status::success;
+}
+
+Status find_host_operand(const void* address, std::size_t size, Operand& operand) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (at == 0) return answer(Rule::copy_host_pointer, Status::invalid_value);
+  if (const AllocationRef found = find_allocation(at); found != nullptr) {
+    if (found->kind == Kind::device) return answer(Rule::copy_host_pointer, Status::invalid_value);
+    return find_device_operand(at, size, operand);
+  }
+  if (size != 0 && !is_mapped(at, size)) {
+    return answer(Rule::copy_host_pointer, Status::invalid_value);
+  }
+  operand = {nullptr, {at, size}};
+  return Status::success;
+}
+
+Status find_any_operand(std::uint64_t address, std::size_t size, Operand& operand) noexcept {
+  if (find_for_size(address, size) != nullptr) return find_device_operand(address, size, operand);
+  return find_host_operand(reinterpret_cast<const void*>(address), size, operand);
+}
+
+std::byte* use(const Operand& operand, Access access, Running& running) noexcept {
+  const Range range = operand.range;
+  if (!operand.is_pageable()) {
+    const Allocation& allocation = *operand.allocation;
+    if (find_allocation(range.address) != operand.allocation) {
+      diagnose(Rule::access_after_free, gone_text(running, access, range));
+      running.fault = answer(Rule::access_after_free, Status::illegal_address);
+      return nullptr;
+    }
+    if (allocation.kind == Kind::managed) {
+      note_device_access(range, running.device, access == Access::write);
+    }
+    if (allocation.kind != Kind::registered) return alias_of(allocation, range.address);
+  }
+  // What the program mapped itself, it may have unmapped, registered or not.
+  if (!is_mapped(range.address, range.size)) {
+    diagnose(Rule::host_memory_gone, describe(running.site) +
+                                         " used host memory that is unmapped by now: " +
+                                         describe_range(range.address, range.size));
+    return nullptr;
+  }
+  return reinterpret_cast<std::byte*>(range.address);
+}
+
+std::byte* use_address(Range range, Access access, Running& running) noexcept {
+  if (AllocationRef found = find_allocation(range.address); found != nullptr) {
+    Operand operand = operand_in(std::move(found), range.address, range.size);
+    if (!exceeds(*operand.allocation, operand.range)) {
+      if (!may_use(*operand.allocation, running.stream)) {
+        diagnose(Rule::access_attached, gone_text(running, access, range) +
+                                            ": it is attached to the host or another stream");
+      }
+      return use(operand, access, running);
+    }
+  } else if (profile().has(DeviceAttribute::pageable_memory_access) &&
+             is_mapped(range.address, range.size)) {
+    return reinterpret_cast<std::byte*>(range.address);  // HMM, ATS: all of the process's memory
+  }
+  diagnose(Rule::access_nowhere, gone_text(running, access, range));
+  running.fault = answer(Rule::access_nowhere, Status::illegal_address);
+  return nullptr;
+}
+
+// Four lanes, so that a processor multiplies them at once: each async copy hashes its source twice.
+[[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] std::uint64_t hash_bytes(
+    const std::byte* bytes, std::size_t size) noexcept {
+  constexpr std::uint64_t prime = 0x9e3779b97f4a7c15ULL;
+  constexpr std::size_t lanes = 4;
+  std::uint64_t state[lanes] = {1, 2, 3, size};
+  std::size_t at = 0;
+  for (; size - at >= sizeof state; at += sizeof state) {
+    std::uint64_t words[lanes];
+    std::memcpy(words, bytes + at, sizeof words);
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      state[lane] = (state[lane] ^ words[lane]) * prime;
+      state[lane] ^= state[lane] >> 29;
+    }
+  }
+  std::uint64_t sum = 0;
+  for (; at < size; ++at) sum = (sum ^ std::to_integer<std::uint64_t>(bytes[at])) * prime;
+  for (const std::uint64_t lane : state) sum = (sum ^ lane) * prime;
+  return sum ^ (sum >> 32);
+}
+
+}  // namespace assay::cuda::model

@@ -1,0 +1,62 @@
+// Memory as operations use it: found and checked when the call is made, and once more, because the
+// program may have freed it, when the operation runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "memory.hpp"
+#include "stream_operation.hpp"
+
+namespace assay::cuda::model {
+
+/// Bytes that an operation reads or writes: in an allocation of the driver's, or plain host memory.
+struct Operand {
+  AllocationRef allocation;  ///< null: pageable host memory
+  Range range;               ///< by the address the host knows
+
+  [[nodiscard]] bool is_pageable() const noexcept { return allocation == nullptr; }
+  /// Memory of the device, or managed, which may be there: nothing that the host waits for.
+  [[nodiscard]] bool is_device() const noexcept {
+    return allocation != nullptr &&
+           (allocation->kind == Kind::device || allocation->kind == Kind::managed);
+  }
+  [[nodiscard]] bool is_managed() const noexcept {
+    return allocation != nullptr && allocation->kind == Kind::managed;
+  }
+  [[nodiscard]] bool is_pinned() const noexcept { return !is_pageable() && !is_device(); }
+};
+
+enum class Access : std::uint8_t { read, write };
+
+/// An operation as it runs.
+struct Running {
+  Site site;          ///< the call that enqueued it
+  Device device = 0;  ///< on which it runs
+  Stream stream = nullptr;
+  Status fault = Status::success;  ///< what the device answers to what it met
+};
+
+/// The operand at an address that the device is to use: wholly inside one live allocation.
+/// Errors: 1.
+[[nodiscard]] Status find_device_operand(std::uint64_t address, std::size_t size,
+                                         Operand& operand) noexcept;
+/// The operand at an address that the host gave: any mapped memory but the device's. Errors: 1.
+[[nodiscard]] Status find_host_operand(const void* address, std::size_t size,
+                                       Operand& operand) noexcept;
+/// Either, as unified addressing tells them apart. Errors: 1.
+[[nodiscard]] Status find_any_operand(std::uint64_t address, std::size_t size,
+                                      Operand& operand) noexcept;
+
+/// The model's pointer to an operand's bytes now. Null, and a diagnosis, if they are gone: freed
+/// memory is a fault, unmapped host memory is none that a device would notice.
+[[nodiscard]] std::byte* use(const Operand& operand, Access access, Running& running) noexcept;
+
+/// The same for an address that a kernel was given: it need not have been valid at the launch.
+[[nodiscard]] std::byte* use_address(Range range, Access access, Running& running) noexcept;
+
+/// Of a copy's source, to tell whether it has changed by the time it is read. Reads what the
+/// program may have freed meanwhile, so sanitizers do not watch it.
+[[nodiscard]] std::uint64_t hash_bytes(const std::byte* bytes, std::size_t size) noexcept;
+
+}  // namespace assay::cuda::model

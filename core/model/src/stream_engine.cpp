@@ -1,0 +1,115 @@
+#include "stream_engine.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "assay/cuda/abi/model_control.hpp"
+#include "kernel_modules.hpp"
+#include "profile.hpp"
+#include "rules.hpp"
+
+namespace assay::cuda::model {
+
+namespace {
+
+bool is_set(const char* variable) noexcept {
+  const char* value = std::getenv(variable);
+  return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
+}
+
+bool host_and_device_exclude_each_other() noexcept {
+  return profile().has(DeviceAttribute::managed_memory) &&
+         !profile().has(DeviceAttribute::concurrent_managed_access);
+}
+
+}  // namespace
+
+StreamScheduler& scheduler() noexcept {
+  static auto* const the_scheduler = new StreamScheduler(
+      {.fault = {}, .activity = refresh_host_access},
+      {.eager = is_set(model_eager_variable), .exclusive = host_and_device_exclude_each_other()});
+  return *the_scheduler;
+}
+
+Status find_queue(Stream stream, ContextRecord* current, QueuePointer& queue) noexcept {
+  switch (scheduler().find_stream(stream, current, queue)) {
+    case Status::success: break;
+    case Status::context_is_destroyed:
+      return answer(Rule::stream_destroyed, Status::context_is_destroyed);
+    case Status::invalid_handle: return answer(Rule::stream_unknown, Status::invalid_handle);
+    default: return answer(Rule::no_current_context, Status::invalid_context);
+  }
+  const Status sticky = queue->context->sticky.load(std::memory_order_acquire);
+  return sticky == Status::success ? sticky : answer(Rule::poisoned, sticky);
+}
+
+Status check_stream(Stream stream, ContextRecord* current) noexcept {
+  QueuePointer queue;
+  return find_queue(stream, current, queue);
+}
+
+Status enqueue(Stream stream, ContextRecord* current, Operation operation) noexcept {
+  QueuePointer queue;
+  const Status status = find_queue(stream, current, queue);
+  if (status == Status::success) scheduler().enqueue(queue, std::move(operation));
+  return status;
+}
+
+Status synchronize(Stream stream, ContextRecord* current) noexcept {
+  QueuePointer queue;
+  const Status status = find_queue(stream, current, queue);
+  return status == Status::success ? scheduler().synchronize(queue) : status;
+}
+
+Status synchronize_context(ContextRecord& context) noexcept {
+  return scheduler().synchronize_context(context);
+}
+
+std::optional<PendingWork> pending_work(Range range) noexcept {
+  return scheduler().pending_work(range);
+}
+
+void wait_for_range(Range range) noexcept {
+  scheduler().wait_for_range(range);
+}
+
+void end_streams_of(ContextRecord& context) noexcept {
+  for (const PendingWork& lost : scheduler().end_context(context)) {
+    diagnose(Rule::context_ended_with_work,
+             "a context ended before the work of " + describe(lost.site) + " was waited for");
+  }
+  end_modules_of(context);
+}
+
+void open_all_gates() noexcept {
+  scheduler().open_gates();
+}
+
+void stop_streams() noexcept {
+  scheduler().stop();
+}
+
+std::uint64_t live_streams() noexcept {
+  return scheduler().live_streams().size();
+}
+
+std::uint64_t live_events() noexcept {
+  return scheduler().live_events().size();
+}
+
+std::vector<std::string> live_stream_objects() {
+  std::vector<std::string> lines;
+  for (const QueuePointer& queue : scheduler().live_streams()) {
+    lines.push_back("stream made by " + describe(queue->created));
+  }
+  for (const EventPointer& event : scheduler().live_events()) {
+    lines.push_back("event made by " + describe(event->created));
+  }
+  for (const Site& site : live_module_sites()) {
+    lines.push_back("module made by " + describe(site));
+  }
+  return lines;
+}
+
+}  // namespace assay::cuda::model

@@ -1,0 +1,76 @@
+// Streams and events as the scheduler keeps them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "stream_operation.hpp"
+
+namespace assay::cuda::model {
+
+struct StreamQueue;
+using QueuePointer = std::shared_ptr<StreamQueue>;
+
+/// A point in a stream: everything up to operation `ticket` of `queue`. No queue: nothing at all.
+struct StreamMark {
+  QueuePointer queue;
+  std::uint64_t ticket = 0;
+};
+
+/// One operation in its queue.
+struct QueueEntry {
+  Operation operation;
+  std::uint64_t ticket = 0;
+  std::vector<StreamMark> after;  ///< what must be complete first, in other streams
+  bool forced = false;            ///< open_gates came by
+};
+
+/// One stream, default streams too. Under the scheduler's lock, but for what is const.
+struct StreamQueue {
+  StreamQueue(ContextRecord* owner, unsigned create_flags, int create_priority, Site site)
+      : context(owner), flags(create_flags), priority(create_priority), created(site) {}
+
+  ContextRecord* const context;
+  const unsigned flags;
+  const int priority;
+  const Site created;
+  Stream handle = nullptr;  ///< null: a default stream
+  bool destroyed = false;   ///< its handle is dead; pending work still finishes
+  bool running = false;     ///< the front entry is being run by some thread
+  bool dropped = false;     ///< its context is gone or poisoned: nothing runs here any more
+  std::deque<QueueEntry> pending;
+  std::uint64_t enqueued = 0;   ///< tickets given out
+  std::uint64_t completed = 0;  ///< operations that ran
+  std::uint64_t asked = 0;      ///< a query saw work pending up to here
+  // What the host has seen complete: only where host and device exclude each other.
+  std::uint64_t observed = 0;
+  std::uint64_t device_work_done = 0;  ///< the last device operation that ran
+  struct Join {
+    std::uint64_t ticket;
+    StreamMark after;
+  };
+  std::deque<Join> joins;  ///< `after` of the entries not seen complete
+};
+
+/// When an event's mark was reached. Written before its operation counts as complete.
+struct EventStamp {
+  std::chrono::steady_clock::time_point reached;
+};
+
+struct StreamEvent {
+  StreamEvent(ContextRecord* owner, unsigned create_flags, Site site)
+      : context(owner), flags(create_flags), created(site) {}
+
+  ContextRecord* const context;
+  const unsigned flags;
+  const Site created;
+  StreamMark recorded;                ///< of the last record; no queue: never recorded
+  std::shared_ptr<EventStamp> stamp;  ///< of the same
+  bool asked = false;                 ///< a query saw it pending
+};
+using EventPointer = std::shared_ptr<StreamEvent>;
+
+}  // namespace assay::cuda::model
