@@ -1,5 +1,5 @@
 // The driver's types, as far as its memory subset needs them. Written by hand, so that assay builds
-// without a toolkit; core/tests/cuda_abi_check.cpp compares each with cuda.h where one is found.
+// without a toolkit; core/tests/cuda_abi/check.cpp compares each with cuda.h where one is found.
 #pragma once
 
 #include <cstddef>
