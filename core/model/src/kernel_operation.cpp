@@ -192,6 +192,8 @@ Operation make_kernel(KernelIndex kernel, const KernelArguments& arguments, Runn
   } else {
     add_spin(operation, parameters_of<SpinParameters>(arguments), running);
   }
+  for (Range& range : operation.reads) range = by_host_address(range);
+  for (Range& range : operation.writes) range = by_host_address(range);
   return operation;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "profile.hpp"
 #include "rules.hpp"
@@ -39,6 +40,12 @@ std::string gone_text(const Running& running, Access access, Range range) {
 }
 
 }  // namespace
+
+Range by_host_address(Range range) noexcept {
+  AllocationRef found = find_allocation(range.address);
+  if (found == nullptr) return range;
+  return operand_in(std::move(found), range.address, range.size).range;
+}
 
 Status find_device_operand(std::uint64_t address, std::size_t size, Operand& operand) noexcept {
   AllocationRef found = find_for_size(address, size);

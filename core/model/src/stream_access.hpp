@@ -27,6 +27,9 @@ struct Operand {
   [[nodiscard]] bool is_pinned() const noexcept { return !is_pageable() && !is_device(); }
 };
 
+/// The range as the host addresses it, where the device has an address of its own for it.
+[[nodiscard]] Range by_host_address(Range range) noexcept;
+
 enum class Access : std::uint8_t { read, write };
 
 /// An operation as it runs.
