@@ -203,10 +203,9 @@ Tests without_current() {
                      void* address = nullptr;
                      return run.cu.cuMemHostAlloc(&address, 4096, 0);
                    }),
-      none_current("context.none_register", "without a current context: cuMemHostRegister",
-                   [](Run& run) {
-                     return run.cu.cuMemHostRegister_v2(run.pageable(page), page, 0);
-                   }),
+      none_current(
+          "context.none_register", "without a current context: cuMemHostRegister",
+          [](Run& run) { return run.cu.cuMemHostRegister_v2(run.pageable(page), page, 0); }),
       none_current("context.none_stream", "without a current context: cuStreamCreate",
                    [](Run& run) {
                      abi::Stream stream = nullptr;
@@ -244,29 +243,33 @@ Tests created_ones() {
        own,
        {holds("the context below is current", hdr)},
        destroyed_pops},
-      answers("context.destroyed_again", "a destroyed context cannot be destroyed",
-              {invalid_value, invalid_context, context_is_destroyed}, unsure,
-              [](Run& run) {
-                const abi::Context context = run.other_context();
-                run.must(run.cu.cuCtxDestroy_v2(context), "destroy");
-                return run.cu.cuCtxDestroy_v2(context);
-              },
-              own + model_only("the use of a dead context is undefined")),
-      answers("context.destroy_null", "no context cannot be destroyed",
-              {invalid_value, invalid_context}, hdr,
-              [](Run& run) { return run.cu.cuCtxDestroy_v2(nullptr); }, own),
-      answers("context.destroy_primary", "a primary context is not destroyed but released",
-              {invalid_value, invalid_context}, unsure,
-              [](Run& run) { return run.cu.cuCtxDestroy_v2(run.context); }, own),
-      answers("context.create_bad_device", "a context on a device that is not there",
-              {invalid_device}, hdr,
-              [](Run& run) {
-                int count = 0;
-                run.must(run.cu.cuDeviceGetCount(&count), "cuDeviceGetCount");
-                abi::Context context = nullptr;
-                return run.cu.cuCtxCreate_v2(&context, 0, count);
-              },
-              from(Start::initialised) + own),
+      answers(
+          "context.destroyed_again", "a destroyed context cannot be destroyed",
+          {invalid_value, invalid_context, context_is_destroyed}, unsure,
+          [](Run& run) {
+            const abi::Context context = run.other_context();
+            run.must(run.cu.cuCtxDestroy_v2(context), "destroy");
+            return run.cu.cuCtxDestroy_v2(context);
+          },
+          own + model_only("the use of a dead context is undefined")),
+      answers(
+          "context.destroy_null", "no context cannot be destroyed",
+          {invalid_value, invalid_context}, hdr,
+          [](Run& run) { return run.cu.cuCtxDestroy_v2(nullptr); }, own),
+      answers(
+          "context.destroy_primary", "a primary context is not destroyed but released",
+          {invalid_value, invalid_context}, unsure,
+          [](Run& run) { return run.cu.cuCtxDestroy_v2(run.context); }, own),
+      answers(
+          "context.create_bad_device", "a context on a device that is not there", {invalid_device},
+          hdr,
+          [](Run& run) {
+            int count = 0;
+            run.must(run.cu.cuDeviceGetCount(&count), "cuDeviceGetCount");
+            abi::Context context = nullptr;
+            return run.cu.cuCtxCreate_v2(&context, 0, count);
+          },
+          from(Start::initialised) + own),
       {"context.set_replaces",
        "cuCtxSetCurrent replaces the top of the stack",
        own,
@@ -334,8 +337,9 @@ Tests context_tests() {
         succeeds("set null again", hdr), holds("none is current", hdr),
         succeeds("set null on an empty stack", hdr)},
        set_null},
-      answers("context.push_null", "null cannot be pushed", {invalid_value, invalid_context},
-              unsure, [](Run& run) { return run.cu.cuCtxPushCurrent_v2(nullptr); }, early),
+      answers(
+          "context.push_null", "null cannot be pushed", {invalid_value, invalid_context}, unsure,
+          [](Run& run) { return run.cu.cuCtxPushCurrent_v2(nullptr); }, early),
       {"context.per_thread",
        "a context is current on one thread only, and may be current on several",
        {},
@@ -361,12 +365,13 @@ Tests context_tests() {
        early + having(cuda::Feature::tests),
        {succeeds("cuDevicePrimaryCtxSetFlags", hdr), holds("they are read back", hdr)},
        flags},
-      answers("context.flags_unknown", "unknown flags are refused", {invalid_value}, hdr,
-              [](Run& run) { return run.cu.cuDevicePrimaryCtxSetFlags_v2(0, 0x40000000u); },
-              early + having(cuda::Feature::tests)),
-      answers("context.null_get_current", "cuCtxGetCurrent needs somewhere to write",
-              {invalid_value}, hdr, [](Run& run) { return run.cu.cuCtxGetCurrent(nullptr); },
-              null_out_pointer()),
+      answers(
+          "context.flags_unknown", "unknown flags are refused", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuDevicePrimaryCtxSetFlags_v2(0, 0x40000000u); },
+          early + having(cuda::Feature::tests)),
+      answers(
+          "context.null_get_current", "cuCtxGetCurrent needs somewhere to write", {invalid_value},
+          hdr, [](Run& run) { return run.cu.cuCtxGetCurrent(nullptr); }, null_out_pointer()),
   };
   for (Test& test : without_current()) tests.push_back(std::move(test));
   for (Test& test : created_ones()) tests.push_back(std::move(test));

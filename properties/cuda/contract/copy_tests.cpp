@@ -38,8 +38,8 @@ void inner_range(Run& run) {
   run.must(run.cu.cuMemcpyHtoD_v2(address + 1000, sent.data(), sent.size()), "cuMemcpyHtoD");
   std::vector<unsigned char> back(102);
   run.must(run.cu.cuMemcpyDtoH_v2(back.data(), address + 999, back.size()), "cuMemcpyDtoH");
-  run.holds("the range holds what was sent", std::equal(sent.begin(), sent.end(),
-                                                        back.begin() + 1));
+  run.holds("the range holds what was sent",
+            std::equal(sent.begin(), sent.end(), back.begin() + 1));
   run.holds("its neighbours are as before", back.front() == 0x11 && back.back() == 0x11);
 }
 
@@ -62,8 +62,8 @@ void any_kind(Run& run) {
   std::memset(host_memory, 0, page);
   run.code("device to pinned", run.cu.cuMemcpy(address_of(host_memory), device, page));
   run.wait();
-  run.holds("the bytes came back", host_memory[0] == std::byte{0x42} &&
-                                       host_memory[page - 1] == std::byte{0x42});
+  run.holds("the bytes came back",
+            host_memory[0] == std::byte{0x42} && host_memory[page - 1] == std::byte{0x42});
 }
 
 void any_kind_managed(Run& run) {
@@ -114,12 +114,11 @@ void late(Run& run) {
   Gate gate(run, stream);
   run.code("cuMemcpyDtoHAsync", run.cu.cuMemcpyDtoHAsync_v2(back, address, 4096, stream));
   run.code("cuStreamQuery", run.cu.cuStreamQuery(stream));
-  run.holds("the target is as before", back[0] == std::byte{0x11} &&
-                                           back[4095] == std::byte{0x11});
+  run.holds("the target is as before", back[0] == std::byte{0x11} && back[4095] == std::byte{0x11});
   gate.open();
   run.must(run.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
-  run.holds("after the wait it is not", back[0] == std::byte{0x66} &&
-                                            back[4095] == std::byte{0x66});
+  run.holds("after the wait it is not",
+            back[0] == std::byte{0x66} && back[4095] == std::byte{0x66});
 }
 
 void lazy(Run& run) {
@@ -169,11 +168,11 @@ Tests ranges() {
               [](Run& run) {
                 return run.cu.cuMemcpyDtoD_v2(run.device(size), run.device(2 * size), size + 1);
               }),
-      answers("copy.async_past_end", "asynchronous copies are checked at the call",
-              {invalid_value}, hip,
+      answers("copy.async_past_end", "asynchronous copies are checked at the call", {invalid_value},
+              hip,
               [](Run& run) {
-                return run.cu.cuMemcpyHtoDAsync_v2(run.device(size), run.pinned(2 * size),
-                                                   size + 1, run.stream());
+                return run.cu.cuMemcpyHtoDAsync_v2(run.device(size), run.pinned(2 * size), size + 1,
+                                                   run.stream());
               }),
       answers("copy.to_device_null", "null is no target", {invalid_value}, hip,
               [](Run& run) { return to_device(run, 0, size); }),
@@ -183,10 +182,10 @@ Tests ranges() {
               [](Run& run) { return to_device(run, freed(run), size); }),
       answers("copy.from_freed", "nor a source", {invalid_value}, hip,
               [](Run& run) { return to_host(run, freed(run), size); }),
-      answers("copy.to_device_pageable", "a program's own memory is no device memory",
-              {invalid_value}, hip,
-              [](Run& run) { return to_device(run, address_of(run.pageable(page)), size); },
-              without(DeviceAttribute::pageable_memory_access)),
+      answers(
+          "copy.to_device_pageable", "a program's own memory is no device memory", {invalid_value},
+          hip, [](Run& run) { return to_device(run, address_of(run.pageable(page)), size); },
+          without(DeviceAttribute::pageable_memory_access)),
       answers("copy.size_zero", "size 0 does nothing", {ok}, unsure,
               [](Run& run) { return to_device(run, run.device(size), 0); }),
       answers("copy.size_zero_async", "size 0 does nothing on a stream", {ok}, unsure,
@@ -194,21 +193,23 @@ Tests ranges() {
                 return run.cu.cuMemcpyDtoDAsync_v2(run.device(size), run.device(size), 0,
                                                    run.stream());
               }),
-      answers("copy.null_host_source", "a copy needs a host source", {invalid_value}, hip,
-              [](Run& run) { return run.cu.cuMemcpyHtoD_v2(run.device(size), nullptr, size); },
-              model_only("a driver may read the null page's neighbours")),
-      answers("copy.null_host_target", "a copy needs a host target", {invalid_value}, hip,
-              [](Run& run) { return run.cu.cuMemcpyDtoH_v2(nullptr, run.device(size), size); },
-              null_out_pointer()),
-      answers("copy.dead_stream", "a destroyed stream takes no copy",
-              {invalid_handle, context_is_destroyed}, hip,
-              [](Run& run) {
-                const abi::Stream stream = run.stream();
-                run.must(run.cu.cuStreamDestroy_v2(stream), "cuStreamDestroy");
-                return run.cu.cuMemcpyDtoDAsync_v2(run.device(size), run.device(size), size,
-                                                   stream);
-              },
-              model_only("the use of a dead handle is undefined")),
+      answers(
+          "copy.null_host_source", "a copy needs a host source", {invalid_value}, hip,
+          [](Run& run) { return run.cu.cuMemcpyHtoD_v2(run.device(size), nullptr, size); },
+          model_only("a driver may read the null page's neighbours")),
+      answers(
+          "copy.null_host_target", "a copy needs a host target", {invalid_value}, hip,
+          [](Run& run) { return run.cu.cuMemcpyDtoH_v2(nullptr, run.device(size), size); },
+          null_out_pointer()),
+      answers(
+          "copy.dead_stream", "a destroyed stream takes no copy",
+          {invalid_handle, context_is_destroyed}, hip,
+          [](Run& run) {
+            const abi::Stream stream = run.stream();
+            run.must(run.cu.cuStreamDestroy_v2(stream), "cuStreamDestroy");
+            return run.cu.cuMemcpyDtoDAsync_v2(run.device(size), run.device(size), size, stream);
+          },
+          model_only("the use of a dead handle is undefined")),
   };
 }
 

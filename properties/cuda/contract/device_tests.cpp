@@ -43,8 +43,8 @@ void name(Run& run) {
   std::memset(text, 'x', sizeof text);
   run.code("cuDeviceGetName", run.cu.cuDeviceGetName(text, sizeof text, 0));
   const auto* const end = std::find(text, text + sizeof text, '\0');
-  run.holds("the name ends within its bytes and is not empty", end != text + sizeof text &&
-                                                                   end != text);
+  run.holds("the name ends within its bytes and is not empty",
+            end != text + sizeof text && end != text);
   run.holds("it says MODEL exactly where it is one",
             std::string_view(text).starts_with("MODEL") == (run.model != nullptr));
 }
@@ -53,8 +53,8 @@ void short_name(Run& run) {
   char text[8];
   std::memset(text, 'x', sizeof text);
   run.code("cuDeviceGetName", run.cu.cuDeviceGetName(text, 4, 0));
-  run.holds("nothing is written past the length", std::all_of(text + 4, text + 8,
-                                                              [](char c) { return c == 'x'; }));
+  run.holds("nothing is written past the length",
+            std::all_of(text + 4, text + 8, [](char c) { return c == 'x'; }));
 }
 
 void uuid(Run& run) {
@@ -71,8 +71,8 @@ void pci(Run& run) {
   char text[32] = {};
   run.code("cuDeviceGetPCIBusId", run.cu.cuDeviceGetPCIBusId(text, sizeof text, 0));
   const std::string_view id = text;  // 0000:00:00.0
-  run.holds("it reads domain:bus:device.function", id.size() >= 12 && id[4] == ':' &&
-                                                       id[7] == ':' && id[10] == '.');
+  run.holds("it reads domain:bus:device.function",
+            id.size() >= 12 && id[4] == ':' && id[7] == ':' && id[10] == '.');
 }
 
 void total(Run& run) {
@@ -153,9 +153,7 @@ Tests bad_devices() {
                    return run.cu.cuDevicePrimaryCtxRetain(&context, count_of(run));
                  }),
       bad_device("device.bad_release", "cuDevicePrimaryCtxRelease of a device that is not there",
-                 [](Run& run) {
-                   return run.cu.cuDevicePrimaryCtxRelease_v2(count_of(run));
-                 }),
+                 [](Run& run) { return run.cu.cuDevicePrimaryCtxRelease_v2(count_of(run)); }),
       bad_device("device.bad_state", "cuDevicePrimaryCtxGetState of a device that is not there",
                  [](Run& run) {
                    unsigned flags = 0;
@@ -204,8 +202,7 @@ Tests device_tests() {
       {"device.pci",
        "a device has a PCI bus id",
        early + having(cuda::Feature::pci_bus_id),
-       {succeeds("cuDeviceGetPCIBusId", hdr),
-        holds("it reads domain:bus:device.function", hdr)},
+       {succeeds("cuDeviceGetPCIBusId", hdr), holds("it reads domain:bus:device.function", hdr)},
        pci},
       {"device.total",
        "sizes of memory agree with each other",
@@ -237,18 +234,20 @@ Tests device_tests() {
        early,
        {succeeds("cuDeviceGetAttribute", hdr), holds("no context is current for it", hdr)},
        same_facts_without_context},
-      answers("device.null_count", "cuDeviceGetCount needs somewhere to write", {invalid_value},
-              lup, [](Run& run) { return run.cu.cuDeviceGetCount(nullptr); },
-              early + null_out_pointer()),
-      answers("device.null_attribute", "cuDeviceGetAttribute needs somewhere to write",
-              {invalid_value}, lup,
-              [](Run& run) {
-                return run.cu.cuDeviceGetAttribute(nullptr, Attribute::managed_memory, 0);
-              },
-              early + null_out_pointer()),
-      answers("device.null_total", "cuDeviceTotalMem needs somewhere to write", {invalid_value},
-              lup, [](Run& run) { return run.cu.cuDeviceTotalMem_v2(nullptr, 0); },
-              early + null_out_pointer()),
+      answers(
+          "device.null_count", "cuDeviceGetCount needs somewhere to write", {invalid_value}, lup,
+          [](Run& run) { return run.cu.cuDeviceGetCount(nullptr); }, early + null_out_pointer()),
+      answers(
+          "device.null_attribute", "cuDeviceGetAttribute needs somewhere to write", {invalid_value},
+          lup,
+          [](Run& run) {
+            return run.cu.cuDeviceGetAttribute(nullptr, Attribute::managed_memory, 0);
+          },
+          early + null_out_pointer()),
+      answers(
+          "device.null_total", "cuDeviceTotalMem needs somewhere to write", {invalid_value}, lup,
+          [](Run& run) { return run.cu.cuDeviceTotalMem_v2(nullptr, 0); },
+          early + null_out_pointer()),
   };
   for (Test& test : bad_devices()) tests.push_back(std::move(test));
   return tests;

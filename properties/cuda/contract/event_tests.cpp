@@ -151,8 +151,7 @@ Tests refusals() {
       answers("event.flags_unknown", "unknown flags are refused", {invalid_value}, hdr,
               [](Run& run) { return create(run, 0x40); }),
       answers("event.interprocess_timed", "an event for other processes keeps no time",
-              {invalid_value}, hdr,
-              [](Run& run) { return create(run, abi::event_interprocess); }),
+              {invalid_value}, hdr, [](Run& run) { return create(run, abi::event_interprocess); }),
       answers("event.interprocess", "and without time is taken", {ok}, hdr,
               [](Run& run) {
                 return create(run, abi::event_interprocess | abi::event_disable_timing);
@@ -171,24 +170,27 @@ Tests refusals() {
               [](Run& run) { return run.cu.cuEventRecord(nullptr, run.stream()); }),
       answers("event.other_context", "an event is recorded in streams of its own context",
               {invalid_handle}, hdr, other_contexts_stream, having(cuda::Feature::tests)),
-      answers("event.dead_query", "a destroyed event cannot be asked", codes, hip,
-              [](Run& run) {
-                return dead(run, [](Run& r, abi::Event e) { return r.cu.cuEventQuery(e); });
-              },
-              undefined),
-      answers("event.dead_record", "nor recorded", codes, hip,
-              [](Run& run) {
-                return dead(run,
-                            [](Run& r, abi::Event e) { return r.cu.cuEventRecord(e, nullptr); });
-              },
-              undefined),
-      answers("event.dead_destroy", "nor destroyed again", codes, hip,
-              [](Run& run) {
-                return dead(run, [](Run& r, abi::Event e) { return r.cu.cuEventDestroy_v2(e); });
-              },
-              undefined),
-      answers("event.null_out", "cuEventCreate needs somewhere to write", {invalid_value}, hdr,
-              [](Run& run) { return run.cu.cuEventCreate(nullptr, 0); }, null_out_pointer()),
+      answers(
+          "event.dead_query", "a destroyed event cannot be asked", codes, hip,
+          [](Run& run) {
+            return dead(run, [](Run& r, abi::Event e) { return r.cu.cuEventQuery(e); });
+          },
+          undefined),
+      answers(
+          "event.dead_record", "nor recorded", codes, hip,
+          [](Run& run) {
+            return dead(run, [](Run& r, abi::Event e) { return r.cu.cuEventRecord(e, nullptr); });
+          },
+          undefined),
+      answers(
+          "event.dead_destroy", "nor destroyed again", codes, hip,
+          [](Run& run) {
+            return dead(run, [](Run& r, abi::Event e) { return r.cu.cuEventDestroy_v2(e); });
+          },
+          undefined),
+      answers(
+          "event.null_out", "cuEventCreate needs somewhere to write", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuEventCreate(nullptr, 0); }, null_out_pointer()),
   };
 }
 

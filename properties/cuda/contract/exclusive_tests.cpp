@@ -9,7 +9,9 @@ namespace {
 
 using enum Source;
 
-Needs exclusive() { return in({cuda::Regime::exclusive}) + having(cuda::Feature::tests); }
+Needs exclusive() {
+  return in({cuda::Regime::exclusive}) + having(cuda::Feature::tests);
+}
 
 void busy(Run& run) {
   const abi::Stream stream = run.stream();
@@ -126,8 +128,8 @@ void contents_survive(Run& run) {
     spin.let_go();
   }
   run.must(run.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
-  run.holds("the bytes are as before", host(memory)[0] == std::byte{0x2B} &&
-                                           host(memory)[page - 1] == std::byte{0x2B});
+  run.holds("the bytes are as before",
+            host(memory)[0] == std::byte{0x2B} && host(memory)[page - 1] == std::byte{0x2B});
 }
 
 void event_reopens(Run& run) {

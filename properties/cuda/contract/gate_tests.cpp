@@ -32,8 +32,7 @@ void holds_and_opens(Run& run, std::uint32_t closed, std::uint32_t open, std::ui
                      unsigned flags) {
   const abi::Stream stream = run.stream();
   const Word word(run, closed);
-  run.code("cuStreamWaitValue32",
-           run.cu.cuStreamWaitValue32_v2(stream, word.device, value, flags));
+  run.code("cuStreamWaitValue32", run.cu.cuStreamWaitValue32_v2(stream, word.device, value, flags));
   const Status before = run.cu.cuStreamQuery(stream);
   word.store(open);
   run.code("while it is closed", before);
@@ -45,13 +44,19 @@ std::vector<Expectation> gate_outcomes() {
           succeeds("once it is open", hdr)};
 }
 
-void equal(Run& run) { holds_and_opens(run, 6, 7, 7, abi::wait_value_eq); }
-void at_least(Run& run) { holds_and_opens(run, 6, 9, 7, abi::wait_value_geq); }
+void equal(Run& run) {
+  holds_and_opens(run, 6, 7, 7, abi::wait_value_eq);
+}
+void at_least(Run& run) {
+  holds_and_opens(run, 6, 9, 7, abi::wait_value_geq);
+}
 /// GEQ compares a difference as int32: a counter may wrap around.
 void at_least_wrapped(Run& run) {
   holds_and_opens(run, 0xFFFF'FFF0u, 3, 2, abi::wait_value_geq);
 }
-void any_bit(Run& run) { holds_and_opens(run, 0b0100, 0b0010, 0b0011, abi::wait_value_and); }
+void any_bit(Run& run) {
+  holds_and_opens(run, 0b0100, 0b0010, 0b0011, abi::wait_value_and);
+}
 void not_all_bits(Run& run) {
   holds_and_opens(run, 0xFFFF'FFFEu, 0xFFFF'FFF0u, 0b0001, abi::wait_value_nor);
 }
@@ -116,13 +121,13 @@ Tests gate_tests() {
       {"gate.at_least_wrapped", "as a signed difference, which wraps around", gates,
        gate_outcomes(), at_least_wrapped},
       {"gate.any_bit", "AND waits for any of the value's bits", gates, gate_outcomes(), any_bit},
-      {"gate.not_all_bits",
-       "NOR waits until a bit is clear in both",
-       gates,
-       gate_outcomes(),
+      {"gate.not_all_bits", "NOR waits until a bit is clear in both", gates, gate_outcomes(),
        not_all_bits},
-      {"gate.already_open", "an open gate holds up nobody", gates,
-       {succeeds("cuStreamSynchronize", hdr)}, already_open},
+      {"gate.already_open",
+       "an open gate holds up nobody",
+       gates,
+       {succeeds("cuStreamSynchronize", hdr)},
+       already_open},
       {"gate.written",
        "a stream writes a word",
        gates,
@@ -145,31 +150,34 @@ Tests gate_tests() {
        {code("while it is closed", {not_ready}, hdr),
         succeeds("once the model opened all gates", model)},
        opened_by_watchdog},
-      answers("gate.unaligned", "a word is aligned", {invalid_value}, hdr,
-              [](Run& run) {
-                const Word word(run, 0);
-                return run.cu.cuStreamWaitValue32_v2(run.stream(), word.device + 2, 0,
-                                                     abi::wait_value_eq);
-              },
-              gates),
-      answers("gate.unmapped", "a word is memory that the device reaches", {invalid_value}, hdr,
-              [](Run& run) {
-                return run.cu.cuStreamWaitValue32_v2(run.stream(),
-                                                     address_of(run.pageable(page)), 0,
-                                                     abi::wait_value_eq);
-              },
-              gates + without(DeviceAttribute::pageable_memory_access)),
-      answers("gate.null", "null is no word", {invalid_value}, hdr,
-              [](Run& run) {
-                return run.cu.cuStreamWaitValue32_v2(run.stream(), 0, 0, abi::wait_value_eq);
-              },
-              gates),
-      answers("gate.write_unaligned", "a written word is aligned", {invalid_value}, hdr,
-              [](Run& run) {
-                const Word word(run, 0);
-                return run.cu.cuStreamWriteValue32_v2(run.stream(), word.device + 2, 0, 0);
-              },
-              gates),
+      answers(
+          "gate.unaligned", "a word is aligned", {invalid_value}, hdr,
+          [](Run& run) {
+            const Word word(run, 0);
+            return run.cu.cuStreamWaitValue32_v2(run.stream(), word.device + 2, 0,
+                                                 abi::wait_value_eq);
+          },
+          gates),
+      answers(
+          "gate.unmapped", "a word is memory that the device reaches", {invalid_value}, hdr,
+          [](Run& run) {
+            return run.cu.cuStreamWaitValue32_v2(run.stream(), address_of(run.pageable(page)), 0,
+                                                 abi::wait_value_eq);
+          },
+          gates + without(DeviceAttribute::pageable_memory_access)),
+      answers(
+          "gate.null", "null is no word", {invalid_value}, hdr,
+          [](Run& run) {
+            return run.cu.cuStreamWaitValue32_v2(run.stream(), 0, 0, abi::wait_value_eq);
+          },
+          gates),
+      answers(
+          "gate.write_unaligned", "a written word is aligned", {invalid_value}, hdr,
+          [](Run& run) {
+            const Word word(run, 0);
+            return run.cu.cuStreamWriteValue32_v2(run.stream(), word.device + 2, 0, 0);
+          },
+          gates),
   };
 }
 

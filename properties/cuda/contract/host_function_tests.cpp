@@ -35,10 +35,10 @@ void in_order(Run& run) {
   const DevicePointer address = run.device(size);
   run.fill(address, 0x22, size);
   run.must(run.cu.cuMemcpyDtoHAsync_v2(seen_at, address, size, stream), "cuMemcpyDtoHAsync");
-  run.must(run.cu.cuLaunchHostFunc(
-               stream, [](void*) { seen_byte = std::to_integer<unsigned>(seen_at[size - 1]); },
-               nullptr),
-           "cuLaunchHostFunc");
+  run.must(
+      run.cu.cuLaunchHostFunc(
+          stream, [](void*) { seen_byte = std::to_integer<unsigned>(seen_at[size - 1]); }, nullptr),
+      "cuLaunchHostFunc");
   run.must(run.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
   run.value("it sees the work before it", seen_byte.load());
 }
@@ -59,12 +59,13 @@ void holds_up_its_stream(Run& run) {
   static std::atomic<bool> go{false};
   const abi::Stream stream = run.stream();
   const abi::Stream other = run.stream();
-  run.must(run.cu.cuLaunchHostFunc(stream,
-                                   [](void*) {
-                                     while (!go) {
-                                     }
-                                   },
-                                   nullptr),
+  run.must(run.cu.cuLaunchHostFunc(
+               stream,
+               [](void*) {
+                 while (!go) {
+                 }
+               },
+               nullptr),
            "cuLaunchHostFunc");
   const Status busy = run.cu.cuStreamQuery(stream);
   const Status free = run.cu.cuStreamSynchronize(other);
@@ -123,14 +124,15 @@ Tests host_function_tests() {
        calls_the_driver},
       answers("host_function.null", "no function cannot be called", {invalid_value}, hdr,
               [](Run& run) { return run.cu.cuLaunchHostFunc(run.stream(), nullptr, nullptr); }),
-      answers("host_function.dead_stream", "a destroyed stream calls nobody",
-              {invalid_handle, context_is_destroyed}, hip,
-              [](Run& run) {
-                const abi::Stream stream = run.stream();
-                run.must(run.cu.cuStreamDestroy_v2(stream), "cuStreamDestroy");
-                return run.cu.cuLaunchHostFunc(stream, [](void*) {}, nullptr);
-              },
-              model_only("the use of a dead handle is undefined")),
+      answers(
+          "host_function.dead_stream", "a destroyed stream calls nobody",
+          {invalid_handle, context_is_destroyed}, hip,
+          [](Run& run) {
+            const abi::Stream stream = run.stream();
+            run.must(run.cu.cuStreamDestroy_v2(stream), "cuStreamDestroy");
+            return run.cu.cuLaunchHostFunc(stream, [](void*) {}, nullptr);
+          },
+          model_only("the use of a dead handle is undefined")),
   };
 }
 

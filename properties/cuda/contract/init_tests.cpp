@@ -1,4 +1,5 @@
-// The driver before, at and after its life in a process: cuInit, lookup by name, errors, fork, exit.
+// The driver before, at and after its life in a process: cuInit, lookup by name, errors, fork,
+// exit.
 #include <cstdlib>
 #include <cstring>
 
@@ -91,7 +92,9 @@ Found ask(Run& run, const char* name, int version) {
   return found;
 }
 
-Needs second_lookup() { return from(Start::unloaded) + since(12000); }
+Needs second_lookup() {
+  return from(Start::unloaded) + since(12000);
+}
 
 void lookup_known(Run& run) {
   const Found found = ask(run, "cuDriverGetVersion", 2020);
@@ -113,7 +116,7 @@ void lookup_unknown(Run& run) {
 }
 
 void lookup_too_early(Run& run) {
-  const Found found = ask(run, "cuMemAllocAsync", 7000);
+  const Found found = ask(run, "cuLaunchHostFunc", 9000);
   run.code("cuGetProcAddress", found.status);
   run.value("symbol status", static_cast<std::int64_t>(found.result));
   run.holds("the pointer is null", found.pointer == nullptr);
@@ -124,8 +127,8 @@ void lookup_by_version(Run& run) {
   const Found newer = ask(run, "cuMemAdvise", 12020);
   run.code("cuGetProcAddress at 8.0", older.status);
   run.code("cuGetProcAddress at 12.2", newer.status);
-  run.holds("they are two functions", older.pointer != nullptr && newer.pointer != nullptr &&
-                                          older.pointer != newer.pointer);
+  run.holds("they are two functions",
+            older.pointer != nullptr && newer.pointer != nullptr && older.pointer != newer.pointer);
 }
 
 Status lookup_beyond_driver(Run& run) {
@@ -291,12 +294,15 @@ Tests lookups() {
 
 Tests init_tests() {
   Tests tests = {
-      answers("init.flags", "cuInit takes no flags", {invalid_value}, hdr,
-              [](Run& run) { return run.cu.cuInit(1); }, from(Start::unloaded)),
-      answers("init.first", "cuInit(0) succeeds where a device is", {ok}, hdr,
-              [](Run& run) { return run.cu.cuInit(0); }, from(Start::unloaded)),
-      answers("init.again", "cuInit may be repeated", {ok}, hdr,
-              [](Run& run) { return run.cu.cuInit(0); }, from(Start::initialised)),
+      answers(
+          "init.flags", "cuInit takes no flags", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuInit(1); }, from(Start::unloaded)),
+      answers(
+          "init.first", "cuInit(0) succeeds where a device is", {ok}, hdr,
+          [](Run& run) { return run.cu.cuInit(0); }, from(Start::unloaded)),
+      answers(
+          "init.again", "cuInit may be repeated", {ok}, hdr,
+          [](Run& run) { return run.cu.cuInit(0); }, from(Start::initialised)),
       {"init.usable_before",
        "version and error texts work before cuInit",
        from(Start::unloaded),
@@ -320,9 +326,10 @@ Tests init_tests() {
        {code("cuGetErrorName", {invalid_value}, lup), holds("the name is null", lup),
         code("cuGetErrorString", {invalid_value}, lup), holds("the text is null", lup)},
        error_unknown},
-      answers("init.null_version", "cuDriverGetVersion needs somewhere to write", {invalid_value},
-              hdr, [](Run& run) { return run.cu.cuDriverGetVersion(nullptr); },
-              from(Start::initialised) + null_out_pointer()),
+      answers(
+          "init.null_version", "cuDriverGetVersion needs somewhere to write", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuDriverGetVersion(nullptr); },
+          from(Start::initialised) + null_out_pointer()),
       {"init.fork",
        "a forked child cannot use the driver, and its parent still can",
        {},

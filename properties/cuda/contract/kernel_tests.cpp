@@ -23,8 +23,7 @@ void load(Run& run) {
   run.code("cuModuleLoadData", run.cu.cuModuleLoadData(&module, abi::kernel_ptx));
   abi::Function function = nullptr;
   for (const auto& signature : abi::kernel_signatures) {
-    run.must(run.cu.cuModuleGetFunction(&function, module, signature.entry),
-             "cuModuleGetFunction");
+    run.must(run.cu.cuModuleGetFunction(&function, module, signature.entry), "cuModuleGetFunction");
   }
   run.code("cuModuleUnload", run.cu.cuModuleUnload(module));
 }
@@ -33,8 +32,8 @@ void fill(Run& run) {
   const DevicePointer address = run.device(words * 8 + 8);
   run.fill(address, 0, words * 8 + 8);
   abi::FillParameters parameters{address, words, 100, 3};
-  run.code("cuLaunchKernel", launch(run, kernel(run, abi::FillParameters::entry), parameters,
-                                    run.stream(), {3, 64}));
+  run.code("cuLaunchKernel",
+           launch(run, kernel(run, abi::FillParameters::entry), parameters, run.stream(), {3, 64}));
   const auto seen = read_words(run, address, words + 1);
   bool right = true;
   for (std::size_t i = 0; i < words; ++i) right = right && seen[i] == 100 + 3 * i;
@@ -45,8 +44,8 @@ void fill(Run& run) {
 void fill_managed(Run& run) {
   const DevicePointer address = run.managed(words * 8);
   abi::FillParameters parameters{address, words, 7, 0};
-  run.code("cuLaunchKernel", launch(run, kernel(run, abi::FillParameters::entry), parameters,
-                                    run.stream()));
+  run.code("cuLaunchKernel",
+           launch(run, kernel(run, abi::FillParameters::entry), parameters, run.stream()));
   run.wait();
   run.holds("the host sees it", reinterpret_cast<std::uint64_t*>(address)[words - 1] == 7);
 }
@@ -59,8 +58,8 @@ void checksum(Run& run) {
   abi::FillParameters values{address, words, 5, 9};
   run.must(launch(run, kernel(run, abi::FillParameters::entry), values, stream, {2, 32}), "fill");
   abi::ChecksumParameters parameters{address, words, result};
-  run.code("cuLaunchKernel", launch(run, kernel(run, abi::ChecksumParameters::entry), parameters,
-                                    stream, {4, 64}));
+  run.code("cuLaunchKernel",
+           launch(run, kernel(run, abi::ChecksumParameters::entry), parameters, stream, {4, 64}));
   std::uint64_t expected = 0;
   for (std::uint64_t i = 0; i < words; ++i) expected += (5 + 9 * i) * (2 * i + 1);
   run.holds("the sum is that of the words", read_words(run, result, 1)[0] == expected);
@@ -72,11 +71,11 @@ void touch(Run& run) {
   run.fill(address, 3, 4096);
   run.fill(sum, 0, 8);
   abi::TouchParameters parameters{address, 4096, 1024, 4, sum};
-  run.code("cuLaunchKernel", launch(run, kernel(run, abi::TouchParameters::entry), parameters,
-                                    run.stream()));
+  run.code("cuLaunchKernel",
+           launch(run, kernel(run, abi::TouchParameters::entry), parameters, run.stream()));
   run.holds("the sum is that of the bytes read", read_words(run, sum, 1)[0] == 12);
-  run.holds("the bytes touched have grown", run.filled(address, 7, 1) &&
-                                                run.filled(address + 3072, 7, 1));
+  run.holds("the bytes touched have grown",
+            run.filled(address, 7, 1) && run.filled(address + 3072, 7, 1));
   run.holds("those between have not", run.filled(address + 1, 3, 1023));
 }
 
@@ -125,49 +124,56 @@ Status launch_shape(Run& run, unsigned blocks, unsigned threads) {
 Tests refusals() {
   const Needs needs = having(cuda::Feature::tests);
   return {
-      answers("kernel.no_module", "what is no PTX is no module", {invalid_ptx, invalid_image},
-              hdr,
-              [](Run& run) {
-                abi::Module module = nullptr;
-                return run.cu.cuModuleLoadData(&module, "this is no PTX");
-              },
-              needs),
-      answers("kernel.unknown_entry", "a kernel must be in the module", {not_found}, hdr,
-              [](Run& run) {
-                abi::Function function = nullptr;
-                return run.cu.cuModuleGetFunction(&function, load_kernels(run), "no_such_kernel");
-              },
-              needs),
-      answers("kernel.no_blocks", "a grid has a block", {invalid_value}, hdr,
-              [](Run& run) { return launch_shape(run, 0, 32); }, needs),
-      answers("kernel.no_threads", "a block has a thread", {invalid_value}, hdr,
-              [](Run& run) { return launch_shape(run, 1, 0); }, needs),
-      answers("kernel.too_many_threads", "and not more than a device has", {invalid_value}, hdr,
-              [](Run& run) { return launch_shape(run, 1, 100'000); }, needs),
-      answers("kernel.null_function", "no kernel cannot be launched",
-              {invalid_handle, invalid_value}, hdr,
-              [](Run& run) {
-                return run.cu.cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, run.stream(), nullptr,
-                                             nullptr);
-              },
-              needs),
-      answers("kernel.other_text", "the model runs assay's text alone, and says so",
-              {invalid_ptx}, model,
-              [](Run& run) {
-                abi::Module module = nullptr;
-                return run.cu.cuModuleLoadData(
-                    &module,
-                    ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry other()\n"
-                    "{\n  ret;\n}\n");
-              },
-              needs + model_only("a driver compiles any PTX")),
-      answers("kernel.none_current", "without a current context no module is loaded",
-              {invalid_context}, hdr,
-              [](Run& run) {
-                abi::Module module = nullptr;
-                return run.cu.cuModuleLoadData(&module, abi::kernel_ptx);
-              },
-              from(Start::initialised) + needs),
+      answers(
+          "kernel.no_module", "what is no PTX is no module", {invalid_ptx, invalid_image}, hdr,
+          [](Run& run) {
+            abi::Module module = nullptr;
+            return run.cu.cuModuleLoadData(&module, "this is no PTX");
+          },
+          needs),
+      answers(
+          "kernel.unknown_entry", "a kernel must be in the module", {not_found}, hdr,
+          [](Run& run) {
+            abi::Function function = nullptr;
+            return run.cu.cuModuleGetFunction(&function, load_kernels(run), "no_such_kernel");
+          },
+          needs),
+      answers(
+          "kernel.no_blocks", "a grid has a block", {invalid_value}, hdr,
+          [](Run& run) { return launch_shape(run, 0, 32); }, needs),
+      answers(
+          "kernel.no_threads", "a block has a thread", {invalid_value}, hdr,
+          [](Run& run) { return launch_shape(run, 1, 0); }, needs),
+      answers(
+          "kernel.too_many_threads", "and not more than a device has", {invalid_value}, hdr,
+          [](Run& run) { return launch_shape(run, 1, 100'000); }, needs),
+      answers(
+          "kernel.null_function", "no kernel cannot be launched", {invalid_handle, invalid_value},
+          hdr,
+          [](Run& run) {
+            return run.cu.cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, run.stream(), nullptr,
+                                         nullptr);
+          },
+          needs),
+      answers(
+          "kernel.other_text", "the model runs assay's text alone, and says so", {invalid_ptx},
+          model,
+          [](Run& run) {
+            abi::Module module = nullptr;
+            return run.cu.cuModuleLoadData(
+                &module,
+                ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry other()\n"
+                "{\n  ret;\n}\n");
+          },
+          needs + model_only("a driver compiles any PTX")),
+      answers(
+          "kernel.none_current", "without a current context no module is loaded", {invalid_context},
+          hdr,
+          [](Run& run) {
+            abi::Module module = nullptr;
+            return run.cu.cuModuleLoadData(&module, abi::kernel_ptx);
+          },
+          from(Start::initialised) + needs),
   };
 }
 

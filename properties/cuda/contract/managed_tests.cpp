@@ -10,8 +10,12 @@ namespace {
 using enum Source;
 using Attribute = DeviceAttribute;
 
-Needs has_managed() { return with(Attribute::managed_memory); }
-Needs concurrent() { return has_managed() + with(Attribute::concurrent_managed_access); }
+Needs has_managed() {
+  return with(Attribute::managed_memory);
+}
+Needs concurrent() {
+  return has_managed() + with(Attribute::concurrent_managed_access);
+}
 
 Status allocate(Run& run, std::size_t size, unsigned flags) {
   DevicePointer address = 0;
@@ -101,8 +105,7 @@ Tests attachments() {
                return run.cu.cuStreamAttachMemAsync(run.stream(), run.managed(2 * page), page,
                                                     abi::mem_attach_single);
              }),
-      attach("managed.attach_null_stream", "SINGLE needs a stream of its own", {invalid_value},
-             hdr,
+      attach("managed.attach_null_stream", "SINGLE needs a stream of its own", {invalid_value}, hdr,
              [](Run& run) {
                return run.cu.cuStreamAttachMemAsync(nullptr, run.managed(page), 0,
                                                     abi::mem_attach_single);
@@ -137,43 +140,47 @@ Tests refusals() {
        has_managed(),
        {code("cuMemAllocManaged", {invalid_value}, hdr), holds("the address is untouched", hdr)},
        untouched},
-      answers("managed.flags_none", "flags 0 are refused", {invalid_value}, hdr,
-              [](Run& run) { return allocate(run, 4096, 0); }, has_managed()),
-      answers("managed.flags_both", "GLOBAL and HOST exclude each other", {invalid_value}, hdr,
-              [](Run& run) { return allocate(run, 4096, 3); }, has_managed()),
-      answers("managed.flags_single", "SINGLE is no flag of an allocation", {invalid_value}, hdr,
-              [](Run& run) { return allocate(run, 4096, abi::mem_attach_single); },
-              has_managed()),
-      answers("managed.flags_unknown", "unknown flags are refused", {invalid_value}, hdr,
-              [](Run& run) { return allocate(run, 4096, abi::mem_attach_global | 0x100u); },
-              has_managed()),
-      answers("managed.too_big", "more than any address space holds is out of memory",
-              {out_of_memory}, hdr,
-              // Passes the cap on managed memory without holding any: it cannot succeed.
-              [](Run& run) { return allocate(run, std::size_t{1} << 60, abi::mem_attach_global); },
-              has_managed()),
-      answers("managed.null_alloc", "cuMemAllocManaged needs somewhere to write",
-              {invalid_value}, hdr,
-              [](Run& run) {
-                return run.cu.cuMemAllocManaged(nullptr, 4096, abi::mem_attach_global);
-              },
-              has_managed() + null_out_pointer()),
-      answers("managed.unsupported", "a device without managed memory says so", {not_supported},
-              hdr, [](Run& run) { return allocate(run, 4096, abi::mem_attach_global); },
-              without(Attribute::managed_memory)),
-      answers("managed.free_twice", "managed memory cannot be freed twice", {invalid_value}, hip,
-              [](Run& run) {
-                const DevicePointer address = run.managed(4096);
-                run.must(run.cu.cuMemFree_v2(address), "cuMemFree");
-                return run.cu.cuMemFree_v2(address);
-              },
-              has_managed()),
-      answers("managed.free_interior", "only the base can be freed", {invalid_value}, hip,
-              [](Run& run) { return run.cu.cuMemFree_v2(run.managed(page) + 4096); },
-              has_managed()),
-      answers("managed.free_host", "cuMemFreeHost does not free managed memory", {invalid_value},
-              hip, [](Run& run) { return run.cu.cuMemFreeHost(host(run.managed(4096))); },
-              has_managed()),
+      answers(
+          "managed.flags_none", "flags 0 are refused", {invalid_value}, hdr,
+          [](Run& run) { return allocate(run, 4096, 0); }, has_managed()),
+      answers(
+          "managed.flags_both", "GLOBAL and HOST exclude each other", {invalid_value}, hdr,
+          [](Run& run) { return allocate(run, 4096, 3); }, has_managed()),
+      answers(
+          "managed.flags_single", "SINGLE is no flag of an allocation", {invalid_value}, hdr,
+          [](Run& run) { return allocate(run, 4096, abi::mem_attach_single); }, has_managed()),
+      answers(
+          "managed.flags_unknown", "unknown flags are refused", {invalid_value}, hdr,
+          [](Run& run) { return allocate(run, 4096, abi::mem_attach_global | 0x100u); },
+          has_managed()),
+      answers(
+          "managed.too_big", "more than any address space holds is out of memory", {out_of_memory},
+          hdr,
+          // Passes the cap on managed memory without holding any: it cannot succeed.
+          [](Run& run) { return allocate(run, std::size_t{1} << 60, abi::mem_attach_global); },
+          has_managed()),
+      answers(
+          "managed.null_alloc", "cuMemAllocManaged needs somewhere to write", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuMemAllocManaged(nullptr, 4096, abi::mem_attach_global); },
+          has_managed() + null_out_pointer()),
+      answers(
+          "managed.unsupported", "a device without managed memory says so", {not_supported}, hdr,
+          [](Run& run) { return allocate(run, 4096, abi::mem_attach_global); },
+          without(Attribute::managed_memory)),
+      answers(
+          "managed.free_twice", "managed memory cannot be freed twice", {invalid_value}, hip,
+          [](Run& run) {
+            const DevicePointer address = run.managed(4096);
+            run.must(run.cu.cuMemFree_v2(address), "cuMemFree");
+            return run.cu.cuMemFree_v2(address);
+          },
+          has_managed()),
+      answers(
+          "managed.free_interior", "only the base can be freed", {invalid_value}, hip,
+          [](Run& run) { return run.cu.cuMemFree_v2(run.managed(page) + 4096); }, has_managed()),
+      answers(
+          "managed.free_host", "cuMemFreeHost does not free managed memory", {invalid_value}, hip,
+          [](Run& run) { return run.cu.cuMemFreeHost(host(run.managed(4096))); }, has_managed()),
   };
 }
 

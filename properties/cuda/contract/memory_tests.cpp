@@ -148,14 +148,14 @@ Tests frees() {
               }),
       answers("memory.free_interior", "only the base can be freed", {invalid_value}, hip,
               [](Run& run) { return run.cu.cuMemFree_v2(run.device(4096) + 256); }),
-      answers("memory.free_unknown", "an address that is nobody's cannot be freed",
-              {invalid_value}, hip,
-              [](Run& run) { return run.cu.cuMemFree_v2(address_of(run.pageable(page))); }),
+      answers("memory.free_unknown", "an address that is nobody's cannot be freed", {invalid_value},
+              hip, [](Run& run) { return run.cu.cuMemFree_v2(address_of(run.pageable(page))); }),
       answers("memory.free_pinned", "cuMemFree does not free pinned memory", {invalid_value}, hip,
               [](Run& run) { return run.cu.cuMemFree_v2(address_of(run.pinned(4096))); }),
-      answers("memory.free_managed", "cuMemFree frees managed memory", {ok}, hdr,
-              [](Run& run) { return run.cu.cuMemFree_v2(run.managed(4096)); },
-              with(Attribute::managed_memory)),
+      answers(
+          "memory.free_managed", "cuMemFree frees managed memory", {ok}, hdr,
+          [](Run& run) { return run.cu.cuMemFree_v2(run.managed(4096)); },
+          with(Attribute::managed_memory)),
       {"memory.free_on_other_thread",
        "any thread under the context may free",
        {},
@@ -227,8 +227,9 @@ Tests memory_tests() {
        {code("cuMemAlloc", {out_of_memory}, hdr), holds("the address is untouched", hdr),
         succeeds("a small one afterwards", hdr)},
        too_big},
-      answers("memory.null_alloc", "cuMemAlloc needs somewhere to write", {invalid_value}, hdr,
-              [](Run& run) { return run.cu.cuMemAlloc_v2(nullptr, 4096); }, null_out_pointer()),
+      answers(
+          "memory.null_alloc", "cuMemAlloc needs somewhere to write", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuMemAlloc_v2(nullptr, 4096); }, null_out_pointer()),
       {"memory.range",
        "an address within an allocation gives its base and size; either may be left out",
        {},
@@ -240,25 +241,24 @@ Tests memory_tests() {
               [](Run& run) {
                 DevicePointer base = 0;
                 std::size_t size = 0;
-                return run.cu.cuMemGetAddressRange_v2(&base, &size,
-                                                      address_of(run.pageable(page)));
+                return run.cu.cuMemGetAddressRange_v2(&base, &size, address_of(run.pageable(page)));
               }),
-      answers("memory.range_past_end", "the byte past an allocation is not its own",
-              {not_found}, hdr,
-              [](Run& run) {
-                DevicePointer base = 0;
-                std::size_t size = 0;
-                return run.cu.cuMemGetAddressRange_v2(&base, &size, run.device(64 * KiB) + 64 * KiB);
-              },
-              model_only("a driver may have put another allocation there")),
+      answers(
+          "memory.range_past_end", "the byte past an allocation is not its own", {not_found}, hdr,
+          [](Run& run) {
+            DevicePointer base = 0;
+            std::size_t size = 0;
+            return run.cu.cuMemGetAddressRange_v2(&base, &size, run.device(64 * KiB) + 64 * KiB);
+          },
+          model_only("a driver may have put another allocation there")),
       {"memory.range_freed",
        "freed memory has no range",
        {},
        {code("cuMemGetAddressRange", {not_found}, hdr)},
        freed_is_unknown},
-      answers("memory.null_info", "cuMemGetInfo needs somewhere to write", {invalid_value}, hdr,
-              [](Run& run) { return run.cu.cuMemGetInfo_v2(nullptr, nullptr); },
-              null_out_pointer()),
+      answers(
+          "memory.null_info", "cuMemGetInfo needs somewhere to write", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuMemGetInfo_v2(nullptr, nullptr); }, null_out_pointer()),
   };
   for (Test& test : frees()) tests.push_back(std::move(test));
   for (Test& test : touches_and_quarantine()) tests.push_back(std::move(test));

@@ -95,14 +95,14 @@ Tests frees() {
               [](Run& run) { return run.cu.cuMemFreeHost(nullptr); }),
       answers("pinned.free_twice", "pinned memory cannot be freed twice", {invalid_value}, hip,
               free_twice),
-      answers("pinned.free_static", "memory of the program is not the driver's",
-              {invalid_value}, hip, free_stack),
+      answers("pinned.free_static", "memory of the program is not the driver's", {invalid_value},
+              hip, free_stack),
       answers("pinned.free_interior", "only the base can be freed", {invalid_value}, hip,
               [](Run& run) { return run.cu.cuMemFreeHost(run.pinned(page) + 4096); }),
-      answers("pinned.free_registered", "registered memory is not freed but unregistered",
-              {invalid_value}, hip,
-              [](Run& run) { return run.cu.cuMemFreeHost(run.registered(page)); },
-              with(DeviceAttribute::host_register_supported)),
+      answers(
+          "pinned.free_registered", "registered memory is not freed but unregistered",
+          {invalid_value}, hip, [](Run& run) { return run.cu.cuMemFreeHost(run.registered(page)); },
+          with(DeviceAttribute::host_register_supported)),
       answers("pinned.free_device", "cuMemFreeHost does not free device memory", {invalid_value},
               hip, [](Run& run) { return run.cu.cuMemFreeHost(host(run.device(4096))); }),
   };
@@ -152,21 +152,19 @@ Tests pinned_tests() {
                 void* address = nullptr;
                 return run.cu.cuMemHostAlloc(&address, std::size_t{1} << 60, 0);
               }),
-      answers("pinned.null_alloc", "cuMemHostAlloc needs somewhere to write", {invalid_value},
-              hdr, [](Run& run) { return run.cu.cuMemHostAlloc(nullptr, 4096, 0); },
-              null_out_pointer()),
-      answers("pinned.pointer_flags", "cuMemHostGetDevicePointer takes no flags",
-              {invalid_value}, hdr,
-              [](Run& run) { return device_pointer(run, run.pinned(4096), 1); }),
-      answers("pinned.pointer_unmapped", "pageable memory has no device pointer",
-              {invalid_value}, hdr,
-              [](Run& run) { return device_pointer(run, run.pageable(page), 0); },
-              without(DeviceAttribute::pageable_memory_access)),
+      answers(
+          "pinned.null_alloc", "cuMemHostAlloc needs somewhere to write", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuMemHostAlloc(nullptr, 4096, 0); }, null_out_pointer()),
+      answers("pinned.pointer_flags", "cuMemHostGetDevicePointer takes no flags", {invalid_value},
+              hdr, [](Run& run) { return device_pointer(run, run.pinned(4096), 1); }),
+      answers(
+          "pinned.pointer_unmapped", "pageable memory has no device pointer", {invalid_value}, hdr,
+          [](Run& run) { return device_pointer(run, run.pageable(page), 0); },
+          without(DeviceAttribute::pageable_memory_access)),
       answers("pinned.flags_of_pageable", "pageable memory has no flags", {invalid_value}, hdr,
               [](Run& run) { return flags_of(run, run.pageable(page)); }),
       answers("pinned.flags_of_device", "device memory has no flags of pinned memory",
-              {invalid_value}, hdr,
-              [](Run& run) { return flags_of(run, host(run.device(4096))); }),
+              {invalid_value}, hdr, [](Run& run) { return flags_of(run, host(run.device(4096))); }),
       answers("pinned.flags_of_freed", "freed memory has no flags", {invalid_value}, hdr,
               [](Run& run) {
                 std::byte* const address = run.pinned(4096);

@@ -35,24 +35,35 @@ void describe_memory(Run& run, DevicePointer address, std::size_t size) {
 }
 
 std::vector<Expectation> description(std::int64_t type, Source type_source, std::int64_t managed) {
-  return {value("memory type", {type}, type_source), value("managed", {managed}, hdr),
-          value("ordinal", {0}, hdr), holds("the context is the one it was made in", hdr),
-          holds("the range begins at the allocation", hdr), holds("and has its size", hdr),
+  return {value("memory type", {type}, type_source),
+          value("managed", {managed}, hdr),
+          value("ordinal", {0}, hdr),
+          holds("the context is the one it was made in", hdr),
+          holds("the range begins at the allocation", hdr),
+          holds("and has its size", hdr),
           holds("the device pointer is the address", hdr)};
 }
 
-void device(Run& run) { describe_memory(run, run.device(page), page); }
-void managed(Run& run) { describe_memory(run, run.managed(page), page); }
-void pinned(Run& run) { describe_memory(run, address_of(run.pinned(page)), page); }
-void registered(Run& run) { describe_memory(run, address_of(run.registered(page)), page); }
+void device(Run& run) {
+  describe_memory(run, run.device(page), page);
+}
+void managed(Run& run) {
+  describe_memory(run, run.managed(page), page);
+}
+void pinned(Run& run) {
+  describe_memory(run, address_of(run.pinned(page)), page);
+}
+void registered(Run& run) {
+  describe_memory(run, address_of(run.registered(page)), page);
+}
 
 void host_pointers(Run& run) {
   std::byte* const pinned_memory = run.pinned(page);
   run.holds("of pinned memory", read<void*>(run, PointerAttribute::host_pointer,
                                             address_of(pinned_memory)) == pinned_memory);
   const DevicePointer managed_memory = run.managed(page);
-  run.holds("of managed memory", read<void*>(run, PointerAttribute::host_pointer,
-                                             managed_memory) == host(managed_memory));
+  run.holds("of managed memory", read<void*>(run, PointerAttribute::host_pointer, managed_memory) ==
+                                     host(managed_memory));
 }
 
 void buffer_ids(Run& run) {
@@ -125,29 +136,29 @@ Tests refusals() {
                 run.must(run.cu.cuMemFree_v2(address), "cuMemFree");
                 return ask(run, address, PointerAttribute::memory_type);
               }),
-      answers("pointer_attribute.unregistered", "nor has memory that is registered no more",
-              {invalid_value}, hdr,
-              [](Run& run) {
-                std::byte* const address = run.registered(page);
-                run.must(run.cu.cuMemHostUnregister(address), "cuMemHostUnregister");
-                return ask(run, address_of(address), PointerAttribute::memory_type);
-              },
-              with(Attribute::host_register_supported)),
+      answers(
+          "pointer_attribute.unregistered", "nor has memory that is registered no more",
+          {invalid_value}, hdr,
+          [](Run& run) {
+            std::byte* const address = run.registered(page);
+            run.must(run.cu.cuMemHostUnregister(address), "cuMemHostUnregister");
+            return ask(run, address_of(address), PointerAttribute::memory_type);
+          },
+          with(Attribute::host_register_supported)),
       answers("pointer_attribute.host_pointer_of_device", "device memory has no host pointer",
               {invalid_value}, hdr,
               [](Run& run) { return ask(run, run.device(page), PointerAttribute::host_pointer); }),
-      answers("pointer_attribute.unknown", "an unknown attribute is refused", {invalid_value},
-              hdr,
-              [](Run& run) {
-                return ask(run, run.device(page), static_cast<PointerAttribute>(999));
-              }),
-      answers("pointer_attribute.null_out", "cuPointerGetAttribute needs somewhere to write",
-              {invalid_value}, hdr,
-              [](Run& run) {
-                return run.cu.cuPointerGetAttribute(nullptr, PointerAttribute::memory_type,
-                                                    run.device(page));
-              },
-              null_out_pointer()),
+      answers(
+          "pointer_attribute.unknown", "an unknown attribute is refused", {invalid_value}, hdr,
+          [](Run& run) { return ask(run, run.device(page), static_cast<PointerAttribute>(999)); }),
+      answers(
+          "pointer_attribute.null_out", "cuPointerGetAttribute needs somewhere to write",
+          {invalid_value}, hdr,
+          [](Run& run) {
+            return run.cu.cuPointerGetAttribute(nullptr, PointerAttribute::memory_type,
+                                                run.device(page));
+          },
+          null_out_pointer()),
       answers("pointer_attribute.set_other", "SYNC_MEMOPS alone can be set", {invalid_value}, hdr,
               [](Run& run) {
                 unsigned flag = 1;
@@ -171,17 +182,13 @@ Tests pointer_attribute_tests() {
       {"pointer_attribute.device", "device memory", {}, description(2, hdr, 0), device},
       {"pointer_attribute.managed",
        "managed memory is of the device's type: ask whether it is managed first",
-       with(Attribute::managed_memory),
-       description(2, lup, 1),
-       managed},
+       with(Attribute::managed_memory), description(2, lup, 1), managed},
       {"pointer_attribute.pinned", "pinned memory", with(Attribute::unified_addressing),
        description(1, hdr, 0), pinned},
-      {"pointer_attribute.registered",
-       "registered memory",
+      {"pointer_attribute.registered", "registered memory",
        with(Attribute::host_register_supported) + with(Attribute::unified_addressing) +
            with(Attribute::can_use_host_pointer_for_registered_mem),
-       description(1, hdr, 0),
-       registered},
+       description(1, hdr, 0), registered},
       {"pointer_attribute.host_pointer",
        "host pointers of what the host reaches",
        with(Attribute::managed_memory),

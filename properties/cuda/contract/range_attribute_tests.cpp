@@ -34,8 +34,7 @@ void read_mostly(Run& run) {
   const DevicePointer address = run.managed(size);
   run.value("at first", read(run, RangeAttribute::read_mostly, address, size));
   give(run, address, half, Advise::set_read_mostly, device_0);
-  run.value("one half has it: that half",
-            read(run, RangeAttribute::read_mostly, address, half));
+  run.value("one half has it: that half", read(run, RangeAttribute::read_mostly, address, half));
   run.value("the other half", read(run, RangeAttribute::read_mostly, address + half, half));
   run.value("the whole", read(run, RangeAttribute::read_mostly, address, size));
   give(run, address + half, half, Advise::set_read_mostly, device_0);
@@ -104,13 +103,14 @@ void prefetch_is_no_residency(Run& run) {
   run.must(prefetch(run, address, half, device_0, stream), "cuMemPrefetchAsync");
   run.must(run.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
   *host(address) = std::byte{1};
-  run.value("after a host write",
-            read(run, RangeAttribute::last_prefetch_location, address, half));
+  run.value("after a host write", read(run, RangeAttribute::last_prefetch_location, address, half));
 }
 
 void types(Run& run) {
   const DevicePointer address = run.managed(size);
-  const auto type = [&] { return read(run, RangeAttribute::preferred_location_type, address, size); };
+  const auto type = [&] {
+    return read(run, RangeAttribute::preferred_location_type, address, size);
+  };
   const auto id = [&] { return read(run, RangeAttribute::preferred_location_id, address, size); };
   run.value("unset: type", type());
   give(run, address, size, Advise::set_preferred_location, device_0);
@@ -182,38 +182,43 @@ void ordinal_reads_as_location(Run& run) {
 Status ask(Run& run, std::size_t bytes, unsigned attribute, DevicePointer address,
            std::size_t count) {
   std::array<int, 4> value{};
-  return run.cu.cuMemRangeGetAttribute(value.data(), bytes,
-                                       static_cast<RangeAttribute>(attribute), address, count);
+  return run.cu.cuMemRangeGetAttribute(value.data(), bytes, static_cast<RangeAttribute>(attribute),
+                                       address, count);
 }
 
 Tests refusals() {
   const Needs managed = with(Attribute::managed_memory);
   const Needs closed = managed + without(Attribute::pageable_memory_access);
   return {
-      answers("range_attribute.wrong_size", "each attribute has its size", {invalid_value}, hdr,
-              [](Run& run) { return ask(run, 8, 1, run.managed(page), page); }, managed),
-      answers("range_attribute.list_size", "a list has room for whole ordinals",
-              {invalid_value}, hdr,
-              [](Run& run) { return ask(run, 6, 3, run.managed(page), page); }, managed),
-      answers("range_attribute.unknown", "an unknown attribute is refused", {invalid_value}, hdr,
-              [](Run& run) { return ask(run, 4, 99, run.managed(page), page); }, managed),
-      answers("range_attribute.count_zero", "count 0 is refused", {invalid_value}, hdr,
-              [](Run& run) { return ask(run, 4, 1, run.managed(page), 0); }, managed),
-      answers("range_attribute.past_end", "a range stays within its allocation",
-              {invalid_value}, hdr,
-              [](Run& run) { return ask(run, 4, 1, run.managed(page), page + 1); }, closed),
-      answers("range_attribute.device_memory", "device memory has none", {invalid_value}, hdr,
-              [](Run& run) { return ask(run, 4, 1, run.device(page), page); }, managed),
-      answers("range_attribute.pageable", "nor has pageable memory", {invalid_value}, hdr,
-              [](Run& run) { return ask(run, 4, 1, address_of(run.pageable(page)), page); },
-              closed),
-      answers("range_attribute.null", "cuMemRangeGetAttribute needs somewhere to write",
-              {invalid_value}, hdr,
-              [](Run& run) {
-                return run.cu.cuMemRangeGetAttribute(nullptr, 4, RangeAttribute::read_mostly,
-                                                     run.managed(page), page);
-              },
-              managed + null_out_pointer()),
+      answers(
+          "range_attribute.wrong_size", "each attribute has its size", {invalid_value}, hdr,
+          [](Run& run) { return ask(run, 8, 1, run.managed(page), page); }, managed),
+      answers(
+          "range_attribute.list_size", "a list has room for whole ordinals", {invalid_value}, hdr,
+          [](Run& run) { return ask(run, 6, 3, run.managed(page), page); }, managed),
+      answers(
+          "range_attribute.unknown", "an unknown attribute is refused", {invalid_value}, hdr,
+          [](Run& run) { return ask(run, 4, 99, run.managed(page), page); }, managed),
+      answers(
+          "range_attribute.count_zero", "count 0 is refused", {invalid_value}, hdr,
+          [](Run& run) { return ask(run, 4, 1, run.managed(page), 0); }, managed),
+      answers(
+          "range_attribute.past_end", "a range stays within its allocation", {invalid_value}, hdr,
+          [](Run& run) { return ask(run, 4, 1, run.managed(page), page + 1); }, closed),
+      answers(
+          "range_attribute.device_memory", "device memory has none", {invalid_value}, hdr,
+          [](Run& run) { return ask(run, 4, 1, run.device(page), page); }, managed),
+      answers(
+          "range_attribute.pageable", "nor has pageable memory", {invalid_value}, hdr,
+          [](Run& run) { return ask(run, 4, 1, address_of(run.pageable(page)), page); }, closed),
+      answers(
+          "range_attribute.null", "cuMemRangeGetAttribute needs somewhere to write",
+          {invalid_value}, hdr,
+          [](Run& run) {
+            return run.cu.cuMemRangeGetAttribute(nullptr, 4, RangeAttribute::read_mostly,
+                                                 run.managed(page), page);
+          },
+          managed + null_out_pointer()),
   };
 }
 

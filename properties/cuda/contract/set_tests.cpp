@@ -23,8 +23,8 @@ std::vector<T> read_back(Run& run, DevicePointer address, std::size_t count) {
 void values(Run& run) {
   const DevicePointer address = run.device(size);
   run.code("D8", run.cu.cuMemsetD8_v2(address, 0xA5, size));
-  run.holds("bytes", read_back<unsigned char>(run, address, size) ==
-                         std::vector<unsigned char>(size, 0xA5));
+  run.holds("bytes",
+            read_back<unsigned char>(run, address, size) == std::vector<unsigned char>(size, 0xA5));
   run.code("D16", run.cu.cuMemsetD16_v2(address, 0xB1C2, size / 2));
   run.holds("pairs", read_back<unsigned short>(run, address, size / 2) ==
                          std::vector<unsigned short>(size / 2, 0xB1C2));
@@ -108,9 +108,10 @@ Tests refusals() {
                 run.must(run.cu.cuMemFree_v2(address), "cuMemFree");
                 return run.cu.cuMemsetD8_v2(address, 0, size);
               }),
-      answers("set.pageable", "nor a program's own memory", {invalid_value}, hip,
-              [](Run& run) { return run.cu.cuMemsetD8_v2(address_of(run.pageable(page)), 0, 64); },
-              without(DeviceAttribute::pageable_memory_access)),
+      answers(
+          "set.pageable", "nor a program's own memory", {invalid_value}, hip,
+          [](Run& run) { return run.cu.cuMemsetD8_v2(address_of(run.pageable(page)), 0, 64); },
+          without(DeviceAttribute::pageable_memory_access)),
       answers("set.size_zero", "size 0 does nothing", {ok}, unsure,
               [](Run& run) { return run.cu.cuMemsetD8_v2(run.device(size), 0, 0); }),
   };

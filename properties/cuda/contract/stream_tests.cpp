@@ -36,8 +36,9 @@ void in_order(Run& run) {
   const abi::Stream stream = run.stream();
   std::byte* const back = run.pinned(size);
   const DevicePointer address = run.device(size);
-  for (const unsigned char byte : {0x11, 0x22, 0x33}) {
-    run.must(run.cu.cuMemsetD8Async(address, byte, size, stream), "cuMemsetD8Async");
+  for (const char byte : {'\x11', '\x22', '\x33'}) {
+    run.must(run.cu.cuMemsetD8Async(address, static_cast<unsigned char>(byte), size, stream),
+             "cuMemsetD8Async");
   }
   run.must(run.cu.cuMemcpyDtoHAsync_v2(back, address, size, stream), "cuMemcpyDtoHAsync");
   run.must(run.cu.cuMemsetD8Async(address, 0x44, size, stream), "cuMemsetD8Async");
@@ -121,28 +122,32 @@ Tests handles() {
   const Needs undefined = model_only("the use of a dead handle is undefined");
   const std::vector<std::int64_t> codes = {invalid_handle, context_is_destroyed};
   return {
-      answers("stream.dead_query", "a destroyed stream cannot be asked", codes, hip,
-              [](Run& run) {
-                return dead(run, [](Run& r, abi::Stream s) { return r.cu.cuStreamQuery(s); });
-              },
-              undefined),
-      answers("stream.dead_synchronize", "nor waited for", codes, hip,
-              [](Run& run) {
-                return dead(run, [](Run& r, abi::Stream s) { return r.cu.cuStreamSynchronize(s); });
-              },
-              undefined),
-      answers("stream.dead_destroy", "nor destroyed again", codes, hip,
-              [](Run& run) {
-                return dead(run, [](Run& r, abi::Stream s) { return r.cu.cuStreamDestroy_v2(s); });
-              },
-              undefined),
-      answers("stream.never_valid", "a handle that was never given is refused",
-              {invalid_handle, context_is_destroyed}, hip,
-              [](Run& run) {
-                static std::byte nobody[256];
-                return run.cu.cuStreamQuery(reinterpret_cast<abi::Stream>(nobody));
-              },
-              model_only("a driver may follow a handle that it never gave")),
+      answers(
+          "stream.dead_query", "a destroyed stream cannot be asked", codes, hip,
+          [](Run& run) {
+            return dead(run, [](Run& r, abi::Stream s) { return r.cu.cuStreamQuery(s); });
+          },
+          undefined),
+      answers(
+          "stream.dead_synchronize", "nor waited for", codes, hip,
+          [](Run& run) {
+            return dead(run, [](Run& r, abi::Stream s) { return r.cu.cuStreamSynchronize(s); });
+          },
+          undefined),
+      answers(
+          "stream.dead_destroy", "nor destroyed again", codes, hip,
+          [](Run& run) {
+            return dead(run, [](Run& r, abi::Stream s) { return r.cu.cuStreamDestroy_v2(s); });
+          },
+          undefined),
+      answers(
+          "stream.never_valid", "a handle that was never given is refused",
+          {invalid_handle, context_is_destroyed}, hip,
+          [](Run& run) {
+            static std::byte nobody[256];
+            return run.cu.cuStreamQuery(reinterpret_cast<abi::Stream>(nobody));
+          },
+          model_only("a driver may follow a handle that it never gave")),
       answers("stream.destroy_null", "the default stream cannot be destroyed",
               {invalid_handle, invalid_value}, unsure,
               [](Run& run) { return run.cu.cuStreamDestroy_v2(nullptr); }),
@@ -182,9 +187,10 @@ Tests stream_tests() {
                 abi::Stream stream = nullptr;
                 return run.cu.cuStreamCreateWithPriority(&stream, 0x40, 0);
               }),
-      answers("stream.null_out", "cuStreamCreate needs somewhere to write", {invalid_value}, hdr,
-              [](Run& run) { return run.cu.cuStreamCreate(nullptr, abi::stream_non_blocking); },
-              null_out_pointer()),
+      answers(
+          "stream.null_out", "cuStreamCreate needs somewhere to write", {invalid_value}, hdr,
+          [](Run& run) { return run.cu.cuStreamCreate(nullptr, abi::stream_non_blocking); },
+          null_out_pointer()),
       {"stream.query",
        "pending work is not ready, which is no error",
        gates,

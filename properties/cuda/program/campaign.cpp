@@ -37,8 +37,7 @@ Facts ask_facts(const DriverChoice& driver) {
   const harness::ChildResult& child = started.value();
   facts.json = nlohmann::ordered_json::parse(child.standard_output, nullptr, false);
   if (!facts.json.is_object()) {
-    facts.why = "the driver could not be asked: " + child.describe() + "\n" +
-                child.standard_error;
+    facts.why = "the driver could not be asked: " + child.describe() + "\n" + child.standard_error;
   } else if (facts.json.contains("nothing")) {
     facts.nothing_to_run = true;
     facts.why = facts.json["nothing"].get<std::string>();

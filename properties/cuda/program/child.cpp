@@ -81,7 +81,9 @@ std::string fingerprint(std::string_view text) {
 
 }  // namespace
 
-void at_process_end(void (*hook)()) { end_hook = hook; }
+void at_process_end(void (*hook)()) {
+  end_hook = hook;
+}
 
 int run_one(const Test& test, const std::string& driver_path) {
   std::atexit(call_end_hook);  // before the driver is loaded: called after its own handlers

@@ -40,8 +40,7 @@ std::map<std::string, std::string> seen_in(const Json& test) {
     if (kind == "value") continue;
     const auto number = each["value"].get<std::int64_t>();
     const bool fault = kind == "signal" && (number == SIGSEGV || number == SIGBUS);
-    steps[each["step"].get<std::string>()] =
-        fault ? "a fault" : each["spelled"].get<std::string>();
+    steps[each["step"].get<std::string>()] = fault ? "a fault" : each["spelled"].get<std::string>();
   }
   return steps;
 }
@@ -60,10 +59,10 @@ void compare_test(const Json& left, const Json& right, Comparison& into) {
   const std::string id = left["id"].get<std::string>();
   const std::size_t before = into.differences.size();
   if (left["outcome"] != right["outcome"]) {
-    into.differences.push_back(fmt::format(
-        "{}: {} ({}), and {} ({})", id, left["outcome"].get<std::string>(),
-        left["detail"].get<std::string>(), right["outcome"].get<std::string>(),
-        right["detail"].get<std::string>()));
+    into.differences.push_back(
+        fmt::format("{}: {} ({}), and {} ({})", id, left["outcome"].get<std::string>(),
+                    left["detail"].get<std::string>(), right["outcome"].get<std::string>(),
+                    right["detail"].get<std::string>()));
   }
   const auto theirs = seen_in(right);
   for (const auto& [step, seen] : seen_in(left)) {

@@ -58,9 +58,8 @@ std::string last_line(const std::string& text) {
 }
 
 std::string after(const Transcript& said) {
-  return said.observations.empty()
-             ? std::string(" before its first step")
-             : fmt::format(" after '{}'", said.observations.back().step);
+  return said.observations.empty() ? std::string(" before its first step")
+                                   : fmt::format(" after '{}'", said.observations.back().step);
 }
 
 }  // namespace
@@ -106,9 +105,8 @@ TestResult judge(const Test& test, const harness::ChildResult& child) {
 }
 
 std::size_t SuiteResult::count(Outcome outcome) const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(tests.begin(), tests.end(),
-                    [&](const TestResult& each) { return each.outcome == outcome; }));
+  return static_cast<std::size_t>(std::count_if(
+      tests.begin(), tests.end(), [&](const TestResult& each) { return each.outcome == outcome; }));
 }
 
 }  // namespace assay::conformance

@@ -1,6 +1,9 @@
 // assay-conformance: does this CUDA driver, or the model of one, keep the driver's contract?
 #include <cstdio>
-#include <optional>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -23,7 +26,8 @@ constexpr int exit_usage = 2;
 constexpr int exit_nothing = 77;
 
 constexpr const char* footer =
-    "Exit codes: 0 every test passed or was skipped with a reason; 1 a test failed, crashed or hung "
+    "Exit codes: 0 every test passed or was skipped with a reason; 1 a test failed, crashed or "
+    "hung "
     "(--diff: the\nlists differ); 2 usage or unreadable input; 3 --diff: the files cannot be "
     "compared; 70 internal error; 77 no\ndriver or no device, nothing could run.\n"
     "Example: assay-conformance --driver lib/libassay_cuda_model.so --profile h200 --jobs 4 "
@@ -82,6 +86,13 @@ int no_suite(const Facts& facts) {
   fmt::print(stderr,
              "assay-conformance: nothing was run. Name a driver, or the model, with --driver.\n");
   return exit_nothing;
+}
+
+/// A driver that was named must be there: only the absence of the usual one is "no GPU".
+std::string absent(const std::string& path) {
+  std::error_code failed;
+  if (path.find('/') == std::string::npos || std::filesystem::exists(path, failed)) return "";
+  return fmt::format("--driver {}: no such file", path);
 }
 
 int run_suite(const Options& options) {
@@ -144,7 +155,8 @@ void declare(CLI::App& app, Options& options) {
       ->type_name("NAME");
   app.add_option("--out", options.out, "write all observations as JSON (assay.conformance/1)")
       ->type_name("FILE");
-  app.add_option("--filter", options.filters, "only tests whose id holds this text (again for more)")
+  app.add_option("--filter", options.filters,
+                 "only tests whose id holds this text (again for more)")
       ->type_name("TEXT");
   app.add_option("--jobs", options.jobs, "tests at a time")
       ->capture_default_str()
@@ -173,6 +185,8 @@ void declare(CLI::App& app, Options& options) {
 }
 
 int dispatch(const Options& options) {
+  const std::string problem = absent(options.driver.path);
+  if (!problem.empty()) return usage_error(problem);
   if (!options.one.empty()) {
     const Test* const test = find_test(options.one);
     if (test == nullptr) return usage_error(fmt::format("--one: no test '{}'", options.one));
@@ -192,7 +206,8 @@ int dispatch(const Options& options) {
 
 int run(int argument_count, char** arguments) {
   CLI::App app(
-      "Asks a CUDA driver, or the model that stands in for one, for the rules that assay builds on. "
+      "Asks a CUDA driver, or the model that stands in for one, for the rules that assay builds "
+      "on. "
       "Each\ntest is one process; the outcomes that its sources allow are data, see --list.",
       "assay-conformance");
   Options options;

@@ -16,9 +16,9 @@ bool is_test(const Json& test) {
   if (!test.contains("observations") || !test["observations"].is_array()) return false;
   for (const Json& each : test["observations"]) {
     const bool good = each.is_object() && each.contains("step") && each["step"].is_string() &&
-                      each.contains("kind") && each["kind"].is_string() &&
-                      each.contains("value") && each["value"].is_number_integer() &&
-                      each.contains("spelled") && each["spelled"].is_string();
+                      each.contains("kind") && each["kind"].is_string() && each.contains("value") &&
+                      each["value"].is_number_integer() && each.contains("spelled") &&
+                      each["spelled"].is_string();
     if (!good) return false;
   }
   return true;

@@ -47,8 +47,8 @@ Json to_json(const SuiteResult& result) {
   Json json;
   json["context"] = context;
   json["summary"] = {{"tests", result.tests.size()}};
-  for (const Outcome outcome : {Outcome::pass, Outcome::fail, Outcome::skipped, Outcome::crashed,
-                                Outcome::timed_out}) {
+  for (const Outcome outcome :
+       {Outcome::pass, Outcome::fail, Outcome::skipped, Outcome::crashed, Outcome::timed_out}) {
     json["summary"][std::string(name_of(outcome))] = result.count(outcome);
   }
   json["tests"] = Json::array();
@@ -72,12 +72,12 @@ std::string to_table(const SuiteResult& result) {
     row.skipped += each.outcome == Outcome::skipped ? 1 : 0;
     row.bad += is_bad(each.outcome) ? 1 : 0;
     if (each.outcome != Outcome::pass) {
-      remarks += fmt::format("{:<9} {:<44} {}\n", name_of(each.outcome), each.test->id,
-                             each.detail);
+      remarks +=
+          fmt::format("{:<9} {:<44} {}\n", name_of(each.outcome), each.test->id, each.detail);
     }
   }
-  std::string text = fmt::format("{:<18} {:>6} {:>7} {:>8} {:>5}\n", "group", "tests", "passed",
-                                 "skipped", "bad");
+  std::string text =
+      fmt::format("{:<18} {:>6} {:>7} {:>8} {:>5}\n", "group", "tests", "passed", "skipped", "bad");
   for (const std::string& group : order) {
     const Row& row = rows[group];
     text += fmt::format("{:<18} {:>6} {:>7} {:>8} {:>5}\n", group, row.tests, row.passed,
@@ -85,9 +85,9 @@ std::string to_table(const SuiteResult& result) {
   }
   text += "\n" + remarks;
   text += fmt::format("\n{} tests: {} passed, {} failed, {} crashed, {} timed out, {} skipped\n",
-                      result.tests.size(), result.count(Outcome::pass),
-                      result.count(Outcome::fail), result.count(Outcome::crashed),
-                      result.count(Outcome::timed_out), result.count(Outcome::skipped));
+                      result.tests.size(), result.count(Outcome::pass), result.count(Outcome::fail),
+                      result.count(Outcome::crashed), result.count(Outcome::timed_out),
+                      result.count(Outcome::skipped));
   return text;
 }
 

@@ -49,10 +49,8 @@ std::string last_seed(const std::string& text) {
 }
 
 std::vector<std::string> child_arguments(const SequencePlan& plan) {
-  return {"--sequence-child",      "--sequences",
-          fmt::format("{}", plan.count), "--seed",
-          fmt::format("{}", plan.seed),  "--time-budget",
-          fmt::format("{}", plan.budget_s)};
+  return {"--sequence-child",           "--sequences",   fmt::format("{}", plan.count),   "--seed",
+          fmt::format("{}", plan.seed), "--time-budget", fmt::format("{}", plan.budget_s)};
 }
 
 }  // namespace
@@ -107,7 +105,8 @@ int start_sequences(const SequencePlan& plan, const DriverChoice& driver) {
     alone.count = 1;
     alone.seed = std::strtoull(seed.c_str(), nullptr, 10);
     const auto replay = harness::run_child(child_of(driver, child_arguments(alone), limit_s));
-    if (replay) fmt::print("alone: {}\n{}", replay.value().describe(), replay.value().standard_output);
+    if (replay)
+      fmt::print("alone: {}\n{}", replay.value().describe(), replay.value().standard_output);
   }
   fmt::print("again: assay-conformance --sequences 1 --seed {}\n", seed);
   return 1;

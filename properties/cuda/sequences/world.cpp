@@ -13,7 +13,9 @@ using Attribute = DeviceAttribute;
 
 constexpr std::size_t size_most = 256 * KiB;  ///< of one slot: 2 MiB in all, far below the cap
 
-std::size_t below(std::mt19937_64& random, std::size_t limit) { return random() % limit; }
+std::size_t below(std::mt19937_64& random, std::size_t limit) {
+  return random() % limit;
+}
 
 const char* kind_name(int kind) {
   constexpr const char* names[] = {"empty", "device", "managed", "pinned"};
@@ -69,14 +71,15 @@ void World::settle_for(Slot& slot, int stream) {
 /// Without concurrent access the host waits for the whole device before it touches managed memory.
 void World::settle_for_host(Slot& slot) {
   settle(slot);
-  if (slot.kind != Kind::managed ||
-      session_.facts.has(Attribute::concurrent_managed_access)) {
+  if (slot.kind != Kind::managed || session_.facts.has(Attribute::concurrent_managed_access)) {
     return;
   }
   good(cu_.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
-bool World::managed_works() const { return session_.facts.has(Attribute::managed_memory); }
+bool World::managed_works() const {
+  return session_.facts.has(Attribute::managed_memory);
+}
 
 std::size_t World::any_live(std::mt19937_64& random) {
   const std::size_t first = below(random, slots_.size());
@@ -92,8 +95,7 @@ World::Range World::any_range(std::mt19937_64& random) {
   const std::size_t slot = any_live(random);
   const std::size_t held = slots_[slot].mirror.size();
   const std::size_t offset = below(random, held);
-  const std::size_t size =
-      below(random, 4) == 0 ? held - offset : 1 + below(random, held - offset);
+  const std::size_t size = below(random, 4) == 0 ? held - offset : 1 + below(random, held - offset);
   return {slot, offset, size};
 }
 
@@ -103,7 +105,9 @@ void World::allocate(std::mt19937_64& random) {
   if (slot.kind != Kind::empty) release(at);
   Kind kind = static_cast<Kind>(1 + below(random, 3));
   if (kind == Kind::managed && !managed_works()) kind = Kind::device;
-  const std::size_t size = any_size(random);
+  std::size_t size = any_size(random);
+  // Small managed allocations may share a page, on which advice for one is advice for the other.
+  if (kind == Kind::managed) size = (size + page - 1) / page * page;
   told(fmt::format("slot {} = {} of {} B", at, kind_name(static_cast<int>(kind)), size));
   if (kind == Kind::device) good(cu_.cuMemAlloc_v2(&slot.address, size), "cuMemAlloc");
   if (kind == Kind::managed) {
@@ -175,6 +179,9 @@ void World::send(std::mt19937_64& random) {
   for (unsigned char& each : bytes) each = static_cast<unsigned char>(random());
   good(cu_.cuMemcpyHtoD_v2(slot.address + range.offset, bytes.data(), bytes.size()),
        "cuMemcpyHtoD");
+  // It returns when the source is free, which may be before the device is done; the slots' streams
+  // do not wait for the default one.
+  good(cu_.cuStreamSynchronize(nullptr), "cuStreamSynchronize");
   std::copy(bytes.begin(), bytes.end(),
             slot.mirror.begin() + static_cast<std::ptrdiff_t>(range.offset));
 }
@@ -194,8 +201,7 @@ void World::store(std::mt19937_64& random) {
 void World::advise(std::mt19937_64& random) {
   const Range range = any_range(random);
   const Slot& slot = slots_[range.slot];
-  if (slot.kind != Kind::managed ||
-      !session_.facts.has(Attribute::concurrent_managed_access)) {
+  if (slot.kind != Kind::managed || !session_.facts.has(Attribute::concurrent_managed_access)) {
     return;
   }
   const auto advice = static_cast<abi::Advise>(1 + below(random, 6));
@@ -215,8 +221,7 @@ void World::advise(std::mt19937_64& random) {
 void World::prefetch(std::mt19937_64& random) {
   const Range range = any_range(random);
   Slot& slot = slots_[range.slot];
-  if (slot.kind != Kind::managed ||
-      !session_.facts.has(Attribute::concurrent_managed_access)) {
+  if (slot.kind != Kind::managed || !session_.facts.has(Attribute::concurrent_managed_access)) {
     return;
   }
   const bool to_host = below(random, 2) == 0;
@@ -282,8 +287,8 @@ void World::finish() {
                                      model->live_objects(object), static_cast<int>(object))};
   }
   if (model->diagnosis_count() > 0) {
-    throw SequenceFailed{fmt::format("the model blames a program without fault: {}",
-                                     model->diagnosis(0))};
+    throw SequenceFailed{
+        fmt::format("the model blames a program without fault: {}", model->diagnosis(0))};
   }
 }
 

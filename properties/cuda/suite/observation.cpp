@@ -56,10 +56,18 @@ void say(const Observation& observation) {
         {"kind", name_of(observation.kind)},
         {"value", observation.value}});
 }
-void say_note(const std::string& text) { line({{"note", text}}); }
-void say_skipped(const std::string& why) { line({{"skipped", why}}); }
-void say_setup_failed(const std::string& what) { line({{"setup", what}}); }
-void say_finished() { line({{"finished", true}}); }
+void say_note(const std::string& text) {
+  line({{"note", text}});
+}
+void say_skipped(const std::string& why) {
+  line({{"skipped", why}});
+}
+void say_setup_failed(const std::string& what) {
+  line({{"setup", what}});
+}
+void say_finished() {
+  line({{"finished", true}});
+}
 
 Transcript read_transcript(std::string_view text) {
   Transcript transcript;

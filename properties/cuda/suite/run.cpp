@@ -38,17 +38,28 @@ Run::Run(const Session& opened)
 void Run::code(const char* step, Status status) {
   say({Kind::code, step, static_cast<std::int64_t>(status)});
 }
-void Run::holds(const char* step, bool truth) { say({Kind::holds, step, truth ? 1 : 0}); }
-void Run::value(const char* step, std::int64_t number) { say({Kind::value, step, number}); }
-void Run::signal(const char* step, int number) { say({Kind::signal, step, number}); }
-void Run::note(const std::string& text) { say_note(text); }
+void Run::holds(const char* step, bool truth) {
+  say({Kind::holds, step, truth ? 1 : 0});
+}
+void Run::value(const char* step, std::int64_t number) {
+  say({Kind::value, step, number});
+}
+void Run::signal(const char* step, int number) {
+  say({Kind::signal, step, number});
+}
+void Run::note(const std::string& text) {
+  say_note(text);
+}
 
 void Run::must(Status status, const char* what) {
   if (status == Status::success) return;
-  throw SetupFailed(fmt::format("{} gave {}", what, spell_code(static_cast<std::uint32_t>(status))));
+  throw SetupFailed(
+      fmt::format("{} gave {}", what, spell_code(static_cast<std::uint32_t>(status))));
 }
 
-void Run::skip(std::string why) { throw Skipped{std::move(why)}; }
+void Run::skip(std::string why) {
+  throw Skipped{std::move(why)};
+}
 
 DevicePointer Run::device(std::size_t size) {
   DevicePointer address = 0;
@@ -120,7 +131,9 @@ bool Run::filled(DevicePointer address, unsigned char byte, std::size_t size) {
   return std::all_of(seen.begin(), seen.end(), [&](unsigned char each) { return each == byte; });
 }
 
-void Run::wait() { must(cu.cuCtxSynchronize(), "preparation: cuCtxSynchronize"); }
+void Run::wait() {
+  must(cu.cuCtxSynchronize(), "preparation: cuCtxSynchronize");
+}
 
 void on_other_thread(const std::function<void()>& body) {
   std::exception_ptr failure;
@@ -149,7 +162,9 @@ Gate::Gate(Run& run, abi::Stream stream)
            "preparation: cuStreamWaitValue32");
 }
 
-Gate::~Gate() { open(); }
+Gate::~Gate() {
+  open();
+}
 
 void Gate::open() noexcept {
   const std::lock_guard lock(gates_mutex);

@@ -28,9 +28,8 @@ std::expected<Session, NoSession> look_up(const std::string& path) {
     return std::unexpected(NoSession{true, fmt::format("no driver: {}", ::dlerror())});
   }
   Session session;
-#define ASSAY_DRIVER_FUNCTION(symbol, base, version, need, parameters)                     \
-  session.table.symbol =                                                                   \
-      reinterpret_cast<decltype(session.table.symbol)>(::dlsym(handle, #symbol));
+#define ASSAY_DRIVER_FUNCTION(symbol, base, version, need, parameters) \
+  session.table.symbol = reinterpret_cast<decltype(session.table.symbol)>(::dlsym(handle, #symbol));
 #include "assay/cuda/abi/driver_functions.def"
 #undef ASSAY_DRIVER_FUNCTION
   using Marker = const assay_model_control* (*)();
@@ -77,8 +76,8 @@ std::expected<Session, NoSession> open_session(const std::string& path, Start st
   Status status = session.table.cuDevicePrimaryCtxRetain(&session.context, 0);
   if (status == Status::success) status = session.table.cuCtxSetCurrent(session.context);
   if (status != Status::success) {
-    return std::unexpected(
-        NoSession{false, "no context on device 0: " + spell_code(static_cast<std::uint32_t>(status))});
+    return std::unexpected(NoSession{
+        false, "no context on device 0: " + spell_code(static_cast<std::uint32_t>(status))});
   }
   return session;
 }

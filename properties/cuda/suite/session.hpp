@@ -13,7 +13,7 @@ struct Session {
   const assay_model_control* model = nullptr;
   int version = 0;
   bool initialised = false;
-  Ref<cuda::Driver> driver;  ///< null if unloaded
+  Ref<cuda::Driver> driver;   ///< null if unloaded
   cuda::DeviceFacts facts{};  ///< of device 0, once initialised
   cuda::abi::Context context = nullptr;
 

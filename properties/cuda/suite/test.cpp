@@ -45,7 +45,9 @@ std::string spell(Expectation::Kind kind, std::int64_t seen) {
 Expectation code(const char* step, std::vector<std::int64_t> allowed, Source source) {
   return {Expectation::Kind::code, step, std::move(allowed), source};
 }
-Expectation succeeds(const char* step, Source source) { return code(step, {0}, source); }
+Expectation succeeds(const char* step, Source source) {
+  return code(step, {0}, source);
+}
 Expectation holds(const char* step, Source source) {
   return {Expectation::Kind::holds, step, {1}, source};
 }
@@ -123,21 +125,23 @@ Needs model_only(const char* why) {
   needs.model_only = why;
   return needs;
 }
-Needs null_out_pointer() { return model_only("a null out-pointer may crash a driver"); }
+Needs null_out_pointer() {
+  return model_only("a null out-pointer may crash a driver");
+}
 
 Test answers(const char* id, const char* states, std::vector<std::int64_t> allowed, Source source,
              Call call, Needs needs) {
-  return {id, states, std::move(needs), {code("status", std::move(allowed), source)}, nullptr,
-          call};
+  return {id,      states, std::move(needs), {code("status", std::move(allowed), source)},
+          nullptr, call};
 }
 
 const Tests& all_tests() {
   static const Tests tests = [] {
     Tests all;
-#define ASSAY_CONFORMANCE_GROUP(name)                                        \
-  {                                                                          \
-    Tests group = name();                                                    \
-    std::move(group.begin(), group.end(), std::back_inserter(all));          \
+#define ASSAY_CONFORMANCE_GROUP(name)                               \
+  {                                                                 \
+    Tests group = name();                                           \
+    std::move(group.begin(), group.end(), std::back_inserter(all)); \
   }
 #include "contract/groups.def"
 #undef ASSAY_CONFORMANCE_GROUP
