@@ -192,7 +192,7 @@ void settle(World& world, const Tenant& tenant) {
 }
 
 void quota_over(World& world) {
-  const auto tenant = Tenant::make(std::uint64_t{1} << 20);
+  const auto tenant = Tenant::make(std::uint64_t{64} << 20);
   {
     const Ref<Backing> quota = Quota::make(tenant, world.leaf);
     Held one(world, *quota, {.size = 50'000, .init = Init::zero});
@@ -200,7 +200,7 @@ void quota_over(World& world) {
     one.write(8);
     other.write(9);
     one.resize(200'000);
-    const auto past = quota->allocate({.size = std::size_t{2} << 20});
+    const auto past = quota->allocate({.size = std::size_t{65} << 20});
     world.judge.require(!past && past.error().code == ErrorCode::quota_exceeded,
                         "the limit was passed");
     one.free();

@@ -271,10 +271,12 @@ void limit_address_space(std::uint64_t bytes) noexcept {
   ::setrlimit(RLIMIT_AS, &as);
 }
 
-/// Bytes held: what the checking backing counts where there is one, else what is resident.
+/// Bytes held: what the checking backing counts where there is one, what the driver says of its
+/// memory, else what is resident.
 std::uint64_t held_bytes(const SharedCase& shared) noexcept {
   const Figures& figures = shared.figures;
-  return figures.has_upstream != 0 ? figures.upstream_live_bytes : statm_bytes(1);
+  if (figures.has_upstream != 0) return figures.upstream_live_bytes;
+  return figures.has_driver != 0 ? figures.driver_bytes : statm_bytes(1);
 }
 
 void take_sample(const Provider& provider, SharedCase& shared, std::uint32_t cycle) noexcept {

@@ -7,7 +7,7 @@
 
 #include "../child/executor.hpp"
 #include "assay/backing/heap.hpp"
-#include "assay/cuda/driver.hpp"
+#include "assay/cuda/context.hpp"
 #include "assay/harness/checked_backing.hpp"
 #include "assay/harness/child_server.hpp"
 
@@ -155,6 +155,7 @@ std::uint32_t open(void* self, SharedCase& shared, assay_ops& ops) noexcept {
     const auto driver = cuda::Driver::instance();
     if (!driver || driver.value()->model() == nullptr) return code_of({ErrorCode::not_supported});
     driver.value()->model()->set_capacity(shared.settings.driver_capacity);
+    driver.value()->model()->set_host_capacity(shared.settings.driver_capacity);
   }
   served.checked->set_step_source(&shared.step);
   ops.self = self;
@@ -171,7 +172,32 @@ std::uint32_t open(void* self, SharedCase& shared, assay_ops& ops) noexcept {
   return 0;
 }
 
+/// What is in use on the driver: the model knows it of this process, a GPU only of all.
+void tell_driver_bytes(Figures& figures) noexcept {
+  const auto driver = cuda::Driver::instance();
+  if (!driver) return;
+  if (const assay_model_control* const model = driver.value()->model(); model != nullptr) {
+    figures.has_driver = 2;
+    figures.driver_bytes = model->live_bytes(assay_model_device) +
+                           model->live_bytes(assay_model_managed) +
+                           model->live_bytes(assay_model_pinned);
+    return;
+  }
+  const auto context = cuda::PrimaryContext::of_device(0);
+  if (!context) return;
+  const auto current = cuda::Current::of(*context.value());
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (!current ||
+      context.value()->table().cuMemGetInfo_v2(&free, &total) != cuda::abi::Status::success) {
+    return;
+  }
+  figures.has_driver = 1;
+  figures.driver_bytes = total - free;
+}
+
 void close(void* self, SharedCase& shared) noexcept {
+  if (shared.facts.driver != 0) tell_driver_bytes(shared.figures);
   const CheckedBacking& checked = *static_cast<Served*>(self)->checked;
   Figures& figures = shared.figures;
   figures.has_upstream = shared.facts.takes_upstream;

@@ -59,8 +59,29 @@ DriverBacking::Queue DriverBacking::queue_for(Address address, StreamRef chosen)
 }
 
 Result<void> DriverBacking::finish(const Queue& queue) noexcept {
-  if (!queue.wait) return {};
-  return check(table().cuStreamSynchronize(queue.stream), "cuStreamSynchronize");
+  return queue.wait ? wait_for(queue.stream) : Result<void>();
+}
+
+/// Also where waiting for the stream fails nothing is under way afterwards, if the driver can be
+/// waited for at all: the host side of a copy goes back to its owner.
+Result<void> DriverBacking::wait_for(cuda::abi::Stream stream) noexcept {
+  auto waited = check(table().cuStreamSynchronize(stream), "cuStreamSynchronize");
+  if (!waited) (void)wait_for_all().has_value();
+  return waited;
+}
+
+Result<void> DriverBacking::wait_for_all() noexcept {
+  const auto wait = [&] { return check(table().cuCtxSynchronize(), "cuCtxSynchronize"); };
+  auto waited = wait();
+  if (!waited && !context_->lost()) waited = wait();  // what failed once for a passing reason
+  return waited;
+}
+
+Result<void> DriverBacking::wait_for_block(Address address) noexcept {
+  const Queue queue = queue_for(address);
+  if (queue.wait) return {};
+  ASSAY_TRY(const cuda::Current current, cuda::Current::of(*context_));
+  return wait_for(queue.stream);
 }
 
 Result<void> DriverBacking::set_bytes(Address address, std::size_t size, std::byte value,
@@ -87,32 +108,46 @@ Result<void> DriverBacking::obtain_padded(const Request& request, std::size_t pa
 Result<void> DriverBacking::obtain(const Request& request, Address& address,
                                    Record& record) noexcept {
   const std::size_t alignment = std::max(request.alignment, info().natural_alignment);
-  const bool natural = alignment == info().natural_alignment;
+  const bool natural =
+      alignment == info().natural_alignment && !pads_natural_.load(std::memory_order_relaxed);
   ASSAY_TRY_VOID(obtain_padded(request, natural ? 0 : alignment, address, record));
   if (address + record.capacity <= record.base + record.held) return {};
-  ASSAY_TRY_VOID(release_native(record));
+  pads_natural_.store(true, std::memory_order_relaxed);
+  ASSAY_TRY_VOID(give_back(record));
   return obtain_padded(request, alignment, address, record);
+}
+
+/// Frees what no caller has seen; what cannot be freed is kept.
+Result<void> DriverBacking::give_back(const Record& record) noexcept {
+  auto released = release_native(record);
+  if (released) return released;
+  auto node = make_node();  // without one (never seen) the bytes are lost, and still counted
+  if (!node.empty()) {
+    node.key() = record.base;
+    node.mapped() = record;
+  }
+  keep(std::move(node), record.held);
+  return released;
 }
 
 /// **Pre** no other thread can reach the block.
 Result<void> DriverBacking::release_native(const Record& record) noexcept {
   ASSAY_TRY(const cuda::Current current, cuda::Current::of(*context_));
-  // cuMemFree usually waits for the device, but may not be relied on to [hdr].
-  if (record.other_streams) {
-    (void)check(table().cuCtxSynchronize(), "cuCtxSynchronize").has_value();
-  } else if (record.stream.handle != nullptr) {
+  // cuMemFree usually waits for the device, but may not be relied on to [hdr]: what cannot be
+  // waited for is not freed.
+  bool quiet = !record.other_streams;
+  if (quiet && record.stream.handle != nullptr) {
     const auto stream = static_cast<cuda::abi::Stream>(record.stream.handle);
-    if (!check(table().cuStreamSynchronize(stream), "cuStreamSynchronize")) {
-      (void)check(table().cuCtxSynchronize(), "cuCtxSynchronize").has_value();
-    }
+    quiet = check(table().cuStreamSynchronize(stream), "cuStreamSynchronize").has_value();
   }
+  if (!quiet) ASSAY_TRY_VOID(wait_for_all());
   return check(free_.call(table(), record.base), free_.name);
 }
 
-void DriverBacking::keep(Records::node_type node) noexcept {
+void DriverBacking::keep(Records::node_type node, std::size_t held) noexcept {
   const std::lock_guard lock(mutex_);
   ++failed_frees_;
-  held_bytes_ += node.mapped().held;
+  held_bytes_ += held;
   withheld_.insert(std::move(node));
 }
 
@@ -164,7 +199,7 @@ Block DriverBacking::do_allocate(const Request& request, Error& error) noexcept 
     if (const auto zeroed = zero_fresh(record.base, address, capacity, request); !zeroed) {
       error = refusal(zeroed.error(), request);
       record.other_streams = true;  // the zeroing may be under way
-      if (!release_native(record)) keep(std::move(node));
+      if (!release_native(record)) keep(std::move(node), record.held);
       return {};
     }
   }
@@ -184,7 +219,8 @@ Freed DriverBacking::do_deallocate(Block block, const Release&) noexcept {
     live_bytes_ -= node.mapped().capacity;
   }
   if (release_native(node.mapped())) return Freed::now;
-  keep(std::move(node));
+  const std::size_t held = node.mapped().held;
+  keep(std::move(node), held);
   return Freed::failed;
 }
 
@@ -222,6 +258,26 @@ Block DriverBacking::do_resize(Block block, const Request& from, const Request& 
   }
   do_deallocate(block, Release{from, false});
   return moved;
+}
+
+// --- host access
+
+Result<void> HostReachableBacking::do_copy_in(Block block, std::size_t offset,
+                                              std::span<const std::byte> from) noexcept {
+  ASSAY_TRY_VOID(wait_for_block(block.address));
+  return Source::do_copy_in(block, offset, from);
+}
+
+Result<void> HostReachableBacking::do_copy_out(Block block, std::size_t offset,
+                                               std::span<std::byte> to) noexcept {
+  ASSAY_TRY_VOID(wait_for_block(block.address));
+  return Source::do_copy_out(block, offset, to);
+}
+
+Result<void> HostReachableBacking::do_fill(Block block, std::size_t offset, std::size_t size,
+                                           std::byte value) noexcept {
+  ASSAY_TRY_VOID(wait_for_block(block.address));
+  return Source::do_fill(block, offset, size, value);
 }
 
 }  // namespace assay

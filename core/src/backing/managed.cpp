@@ -69,7 +69,7 @@ Result<Ref<Managed>> Managed::make(Ref<cuda::PrimaryContext> context,
 
 Managed::Managed(Ref<cuda::PrimaryContext> context, Ref<cuda::Stream> own,
                  const Options& options) noexcept
-    : DriverBacking(
+    : HostReachableBacking(
           managed_info(context->facts(), options),
           {[](const auto& table, Address base) { return table.cuMemFree_v2(base); }, "cuMemFree"},
           context, std::move(own)),
@@ -91,7 +91,8 @@ Result<Managed::Address> Managed::native_allocate(const Request& request,
 Result<void> Managed::zero_fresh(Address base, Address address, std::size_t size,
                                  const Request& request) noexcept {
   if (options_.attach == Attach::global && concurrent()) {
-    return set_bytes(address, size, std::byte{0}, queue_of(request.stream));
+    // Waited for: the host may look through the address at once, and knows of no stream.
+    return set_bytes(address, size, std::byte{0}, {queue_of(request.stream).stream, true});
   }
   std::memset(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), 0, size);
   if (options_.attach == Attach::host) return {};

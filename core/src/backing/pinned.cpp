@@ -41,7 +41,7 @@ Result<Ref<Pinned>> Pinned::make(Ref<cuda::PrimaryContext> context) noexcept {
 }
 
 Pinned::Pinned(Ref<cuda::PrimaryContext> context) noexcept
-    : DriverBacking(
+    : HostReachableBacking(
           pinned_info(context->ordinal()),
           {[](const auto& table, Address base) { return table.cuMemFreeHost(pointer_to(base)); },
            "cuMemFreeHost"},

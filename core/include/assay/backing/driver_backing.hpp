@@ -1,6 +1,7 @@
 // DriverBacking: what the backings over the CUDA driver share.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -22,9 +23,10 @@ namespace assay {
 /// **Lifetime** the context is retained. A free that the driver refuses is Freed::failed: the bytes
 /// stay held and counted, and the driver is asked once more when the backing ends. Of a context
 /// that is gone, or that answers a sticky error, nothing is asked any more.
-/// **Streams** what is asked without a stream is done when the call returns. With one, zeroing and
-/// filling are ordered on it, and it is waited for before the block goes back: the stream must
-/// outlive the block. Work on any other stream is the caller's to finish.
+/// **Streams** what is asked without a stream is done when the call returns. A block's own stream
+/// orders what is done to it here: zeroing and filling of device memory are queued there, host
+/// copies and fills wait for it first, and so does the free; the stream must outlive the block.
+/// Work on any other stream is the caller's to finish.
 /// **Threads** safe from any thread, whatever context is current there.
 /// **Cost** a push and a pop of the context, two locks, and the driver's own price (microseconds).
 class DriverBacking : public Backing {
@@ -64,12 +66,14 @@ class DriverBacking : public Backing {
   /// The stream of the block that holds `address`, else the own one. `chosen` wins over both; the
   /// block is then waited for as a whole when it is freed.
   [[nodiscard]] Queue queue_for(Address address, StreamRef chosen = {}) noexcept;
-  [[nodiscard]] Queue own_queue() const noexcept { return {own_->handle(), true}; }
+  [[nodiscard]] Queue own_queue() const noexcept { return {own_ ? own_->handle() : nullptr, true}; }
   /// That of a request.
   [[nodiscard]] Queue queue_of(StreamRef stream) const noexcept {
     if (stream.handle == nullptr) return own_queue();
     return {static_cast<cuda::abi::Stream>(stream.handle), false};
   }
+  /// Waits for what is queued on the block's stream, if it has one: before the host touches it.
+  Result<void> wait_for_block(Address address) noexcept;
   /// Waits for the queue if it must be waited for.
   Result<void> finish(const Queue& queue) noexcept;
 
@@ -106,18 +110,36 @@ class DriverBacking : public Backing {
   Result<void> obtain_padded(const Request& request, std::size_t padding, Address& address,
                              Record& record) noexcept;
   Result<void> release_native(const Record& record) noexcept;
-  void keep(Records::node_type node) noexcept;
+  Result<void> give_back(const Record& record) noexcept;
+  void keep(Records::node_type node, std::size_t held) noexcept;
+  Result<void> wait_for(cuda::abi::Stream stream) noexcept;
+  Result<void> wait_for_all() noexcept;
   [[nodiscard]] Error refusal(Error error, const Request& request) noexcept;
 
   Ref<cuda::PrimaryContext> context_;
   Ref<cuda::Stream> own_;
   const Free free_;
+  std::atomic<bool> pads_natural_{false};  ///< the natural alignment was once not given
   mutable ForkSafeMutex mutex_;
   Records live_;
   Records withheld_;  ///< their free failed
   std::uint64_t live_bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t failed_frees_ = 0;
+};
+
+/// A DriverBacking whose blocks the host reaches: copies and fills are the host's own, once the
+/// block's stream is done.
+class HostReachableBacking : public DriverBacking {
+ protected:
+  using DriverBacking::DriverBacking;
+  ~HostReachableBacking() override = default;
+  Result<void> do_copy_in(Block block, std::size_t offset,
+                          std::span<const std::byte> from) noexcept override;
+  Result<void> do_copy_out(Block block, std::size_t offset,
+                           std::span<std::byte> to) noexcept override;
+  Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
+                       std::byte value) noexcept override;
 };
 
 }  // namespace assay

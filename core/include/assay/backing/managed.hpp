@@ -15,7 +15,7 @@ namespace assay {
 /// not_supported, and the host must not touch a block of global attachment while the device works:
 /// that rule is the caller's to keep, for copies and fills through this backing too. Zeroed blocks
 /// come ready in either regime, whatever the device does meanwhile.
-class Managed final : public DriverBacking {
+class Managed final : public HostReachableBacking {
  public:
   /// Who may use a fresh block: every stream, or the host alone until the caller attaches it.
   enum class Attach : std::uint8_t { global, host };

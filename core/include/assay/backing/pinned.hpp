@@ -10,7 +10,7 @@ namespace assay {
 ///
 /// Zeroing, copies and fills are the host's own. **Cost** the driver locks each page: prefer large
 /// blocks, or a pool above.
-class Pinned final : public DriverBacking {
+class Pinned final : public HostReachableBacking {
  public:
   /// **Errors** not_supported if the device cannot map host memory under the host's address.
   [[nodiscard]] static Result<Ref<Pinned>> make(Ref<cuda::PrimaryContext> context) noexcept;

@@ -135,8 +135,6 @@ class Source : public Counted {
   /// For a source that learns its facts while it is built; never after.
   void set_info(const SourceInfo& info) noexcept { info_ = info; }
 
- private:
-  virtual Freed do_deallocate(Block block, const Release& release) noexcept = 0;
   // The defaults serve every source with host access.
   virtual Result<void> do_copy_in(Block block, std::size_t offset,
                                   std::span<const std::byte> from) noexcept;
@@ -144,6 +142,9 @@ class Source : public Counted {
                                    std::span<std::byte> to) noexcept;
   virtual Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
                                std::byte value) noexcept;
+
+ private:
+  virtual Freed do_deallocate(Block block, const Release& release) noexcept = 0;
   /// Copies between two addresses that this source's device reaches.
   virtual Result<void> do_copy_on_device(std::uint64_t to, std::uint64_t from,
                                          std::size_t size) noexcept;

@@ -61,7 +61,9 @@ struct Figures {
   std::uint64_t upstream_live_blocks = 0;  ///< in the checking backing, after the subject's end
   std::uint64_t upstream_live_bytes = 0;
   std::uint64_t upstream_refusals = 0;
+  std::uint64_t driver_bytes = 0;  ///< in use on the driver, by all its users
   std::uint32_t has_own = 0;       ///< the subject reports its usage
+  std::uint32_t has_driver = 0;    ///< 1: driver_bytes holds; 2: and all of them are the subject's
   std::uint32_t has_upstream = 0;  ///< the figures of the checking backing hold
   std::uint32_t finding_count = 0;
   std::uint32_t sample_count = 0;
