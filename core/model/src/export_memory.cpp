@@ -7,27 +7,11 @@
 
 namespace assay::cuda::model {
 
-namespace {
-
-/// Copies and sets that are not named Async may return early all the same; a program that frees
-/// after them made no mistake unless the driver's free does not wait.
-bool called_as_synchronous(const PendingWork& work) {
-  const std::string_view function = work.site.function;
-  const bool copies = function.starts_with("cuMemcpy") || function.starts_with("cuMemset");
-  return copies && function.find("Async") == std::string_view::npos;
-}
-
-}  // namespace
-
 void settle_before_free(const Allocation& allocation, const Site& site) noexcept {
   const Range range{allocation.address, allocation.size};
   finish_sync_forms(range);
   const std::optional<PendingWork> work = pending_work(range);
   if (!work) return;
-  if (profile().free_waits && called_as_synchronous(*work)) {
-    wait_for_range(range);
-    return;
-  }
   diagnose(Rule::free_in_flight, describe(site) + " frees " + name_of(allocation.kind) +
                                      " memory " + describe_range(range.address, range.size) +
                                      " in use by unfinished " + work->name + " of " +

@@ -6,11 +6,24 @@
 namespace assay::cuda::model_test {
 namespace {
 
+void empty_stack() {
+  while (driver().cuCtxPopCurrent_v2(nullptr) == Status::success) {
+  }
+}
+
+/// Tests of one process start with no context current.
+class EmptyStackAfterEachTest : public testing::EmptyTestEventListener {
+  void OnTestEnd(const testing::TestInfo&) override { empty_stack(); }
+};
+[[maybe_unused]] const bool listening = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new EmptyStackAfterEachTest);
+  return true;
+}();
+
 struct ContextTest : testing::Test {
   void SetUp() override {
     EXPECT_STATUS(0, cuInit(0));
-    while (driver().cuCtxPopCurrent_v2(nullptr) == Status::success) {
-    }
+    empty_stack();
     while (driver().cuDevicePrimaryCtxRelease_v2(0) == Status::success) {
     }
   }
