@@ -132,6 +132,7 @@ TEST(CudaDriver, WithoutALookupFunctionTheExportsAreTaken) {
 }
 
 TEST(CudaDriver, AMissingRequiredFunctionIsNamedAndCounted) {
+  static_cast<void>(seen_by("lacks_required"));  // keeps what it saw: a refused library is closed
   LoadReport report;
   const auto driver = load("lacks_required", &report);
   ASSERT_FALSE(driver);
@@ -139,12 +140,15 @@ TEST(CudaDriver, AMissingRequiredFunctionIsNamedAndCounted) {
   EXPECT_STREQ(driver.error().feature, "cuMemAllocManaged");
   EXPECT_NE(report.message.find("lacks 2 of "), std::string::npos) << report.message;
   EXPECT_NE(report.message.find("driver 13.0"), std::string::npos) << report.message;
+  EXPECT_GT(seen_by("lacks_required").lookups, 0U);
   EXPECT_EQ(seen_by("lacks_required").inits, 0U);
   EXPECT_FALSE(fact_of(report.symbols, "cuEventRecord").found);
   EXPECT_TRUE(fact_of(report.symbols, "cuEventQuery").found);
 }
 
 TEST(CudaDriver, SuccessWithANullPointerIsAMissingFunction) {
+  static_cast<void>(
+      seen_by("null_with_success"));  // keeps what it saw: a refused library is closed
   LoadReport report;
   const auto driver = load("null_with_success", &report);
   ASSERT_FALSE(driver);
@@ -206,6 +210,15 @@ TEST(CudaDriver, TheToolkitsStubIsRecognised) {
   }
 }
 
+TEST(CudaDriver, TheRealStubOfAToolkitIsRecognised) {
+  if (std::string_view(ASSAY_CUDA_STUB).empty()) GTEST_SKIP() << "no CUDA toolkit was found";
+  LoadReport report;
+  const auto driver = Driver::load({ASSAY_CUDA_STUB}, &report);
+  ASSERT_FALSE(driver);
+  EXPECT_EQ(driver.error().native, 34) << describe(driver.error());
+  EXPECT_NE(report.message.find("is the toolkit's stub"), std::string::npos) << report.message;
+}
+
 TEST(CudaDriver, AModelOfAnotherBuildIsRefused) {
   LoadReport report;
   const auto driver = load("strange_model", &report);
@@ -229,9 +242,7 @@ TEST(CudaDriver, TheDefaultIsNeverTheLinkStub) {
   ::unsetenv(Driver::path_variable);
   LoadReport report;
   static_cast<void>(Driver::load({}, &report));
-  EXPECT_TRUE(report.path.ends_with("libcuda.so.1") ||
-              report.path.find("libcuda.so.") != std::string::npos)
-      << report.path;
+  EXPECT_NE(report.path.find("libcuda.so."), std::string::npos) << report.path;
 }
 
 TEST(CudaDriver, AdviceTakesTheNewAbiWhereItIsThere) {

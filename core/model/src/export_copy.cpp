@@ -65,8 +65,10 @@ Status copy_and_wait(const Call& call, const CopyCall& copy) {
                      wants_waiting(to) || wants_waiting(from);
   if (staged) status = scheduler().synchronize(queue);  // before it stages [doc]
   if (status != Status::success) return status;
-  scheduler().enqueue(
-      queue, make_copy(to, from, staged ? Source::staged : Source::live, running_in(call, queue)));
+  Operation operation =
+      make_copy(to, from, staged ? Source::staged : Source::live, running_in(call, queue));
+  operation.sync_form = true;
+  scheduler().enqueue(queue, std::move(operation));
   return waits ? scheduler().synchronize(queue) : Status::success;
 }
 
@@ -105,7 +107,9 @@ Status set_and_wait(const Call& call, const SetCall& set) {
   Status status = find_target(set, to);
   if (status == Status::success) status = find_queue(nullptr, &call.context(), queue);
   if (status != Status::success || set.count == 0) return status;
-  scheduler().enqueue(queue, make_set(to, set.value, set.width, running_in(call, queue)));
+  Operation operation = make_set(to, set.value, set.width, running_in(call, queue));
+  operation.sync_form = true;
+  scheduler().enqueue(queue, std::move(operation));
   const bool waits = !to.is_device() || to.is_managed() || wants_waiting(to);
   return waits ? scheduler().synchronize(queue) : Status::success;
 }

@@ -9,6 +9,7 @@ namespace assay::cuda::model {
 
 void settle_before_free(const Allocation& allocation, const Site& site) noexcept {
   const Range range{allocation.address, allocation.size};
+  finish_sync_forms(range);
   const std::optional<PendingWork> work = pending_work(range);
   if (!work) return;
   diagnose(Rule::free_in_flight, describe(site) + " frees " + name_of(allocation.kind) +
@@ -89,8 +90,10 @@ Status cuMemAllocManaged(DevicePointer* out, std::size_t size, unsigned flags) {
   }
   AllocationRef made;
   const Status status = allocate(Kind::managed, size, flags, call.context(), call.site(), made);
-  if (status == Status::success) *out = made->address;
-  return status;
+  if (status != Status::success) return status;
+  *out = made->address;
+  refresh_host_access();  // a busy device closes fresh memory to the host as well
+  return Status::success;
 }
 
 }  // extern "C"

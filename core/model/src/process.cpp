@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "assay/cuda/abi/model_control.hpp"
+#include "stream_engine.hpp"
 
 namespace assay::cuda::model {
 
@@ -18,7 +19,9 @@ constinit std::atomic<pid_t> init_pid{0};
 constinit std::atomic<bool> ending{false};
 
 void mark_ending() {
-  if (getpid() == init_pid.load()) ending.store(true, std::memory_order_release);
+  if (getpid() != init_pid.load()) return;
+  ending.store(true, std::memory_order_release);
+  stop_streams();
 }
 
 /// `%p` in the path becomes the process id, so that several processes do not share a file.

@@ -125,7 +125,7 @@ std::byte* use_address(Range range, Access access, Running& running) noexcept {
 }
 
 // Four lanes, so that a processor multiplies them at once: each async copy hashes its source twice.
-[[gnu::no_sanitize("address"), gnu::no_sanitize("thread")]] std::uint64_t hash_bytes(
+__attribute__((no_sanitize("address", "thread"))) std::uint64_t hash_bytes(
     const std::byte* bytes, std::size_t size) noexcept {
   constexpr std::uint64_t prime = 0x9e3779b97f4a7c15ULL;
   constexpr std::size_t lanes = 4;

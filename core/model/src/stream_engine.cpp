@@ -27,7 +27,7 @@ bool host_and_device_exclude_each_other() noexcept {
 
 StreamScheduler& scheduler() noexcept {
   static auto* const the_scheduler = new StreamScheduler(
-      {.fault = {}, .activity = refresh_host_access},
+      {.activity = refresh_host_access},
       {.eager = is_set(model_eager_variable), .exclusive = host_and_device_exclude_each_other()});
   return *the_scheduler;
 }
@@ -72,6 +72,10 @@ std::optional<PendingWork> pending_work(Range range) noexcept {
 
 void wait_for_range(Range range) noexcept {
   scheduler().wait_for_range(range);
+}
+
+void finish_sync_forms(Range range) noexcept {
+  scheduler().wait_for_sync_forms(range);
 }
 
 void end_streams_of(ContextRecord& context) noexcept {

@@ -43,6 +43,9 @@ Status synchronize_context(ContextRecord& context) noexcept;
 /// Runs and waits for all unfinished work that touches the range (work behind a closed gate too:
 /// it waits until the gate opens).
 void wait_for_range(Range range) noexcept;
+/// The same for what calls without a stream, such as cuMemcpyHtoD, have left to do: no mistake of
+/// a program that frees the memory then.
+void finish_sync_forms(Range range) noexcept;
 
 /// The context is destroyed (it is no longer alive): what its streams still hold is dropped, and
 /// its streams, events and modules are dead handles from now on.

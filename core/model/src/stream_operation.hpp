@@ -29,6 +29,7 @@ struct Operation {
   Range gate;  ///< what `ready` looks at: an operation that writes here may open the gate
   bool device_work = false;    ///< keeps the device busy, where host and device exclude each other
   bool host_function = false;  ///< runs code of the program: on the engine's own thread for that
+  bool sync_form = false;      ///< of a call without a stream, whose end the program never sees
   bool reaches_host = false;   ///< its effect is outside the context, which may end before it runs
 };
 

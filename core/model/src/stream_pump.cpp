@@ -104,9 +104,6 @@ void StreamScheduler::complete(Lock& lock, const QueuePointer& queue, Status sta
   if (queue->destroyed) forget_spent_queues();
   changed_.notify_all();
   lock.unlock();
-  if (status != Status::success && hooks_.fault) {
-    hooks_.fault(*queue->context, status, {done.operation.name, done.operation.site});
-  }
   dropped.clear();
   const bool host_function = done.operation.host_function;
   done = {};  // what it holds may take locks of its own when it goes

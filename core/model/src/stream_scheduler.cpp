@@ -285,11 +285,21 @@ std::optional<PendingWork> StreamScheduler::pending_work(Range range) {
 }
 
 void StreamScheduler::wait_for_range(Range range) {
+  wait_for_users(range, false);
+}
+
+void StreamScheduler::wait_for_sync_forms(Range range) {
+  wait_for_users(range, true);
+}
+
+void StreamScheduler::wait_for_users(Range range, bool sync_forms_only) {
   Lock lock(mutex_);
   std::vector<StreamMark> users;
   for (const QueuePointer& queue : queues_) {
     for (const QueueEntry& entry : queue->pending) {
-      if (touches(entry.operation, range)) users.push_back({queue, entry.ticket});
+      const Operation& operation = entry.operation;
+      if (sync_forms_only && !operation.sync_form) continue;
+      if (touches(operation, range)) users.push_back({queue, entry.ticket});
     }
   }
   for (const StreamMark& user : users) {

@@ -27,14 +27,12 @@ namespace assay::cuda::model {
 ///
 /// **Invariants** an entry runs after all earlier entries of its queue and after its `after` marks;
 /// those are older than itself, so entries form no cycle. The lock is not held while an operation
-/// runs.
+/// runs. One that faults poisons its context, where nothing runs from then on.
 /// **Threads** everything may be called from any thread but that of host functions. Hooks are
 /// called with no lock held.
 class StreamScheduler {
  public:
   struct Hooks {
-    /// An operation faulted and has poisoned its context.
-    std::function<void(ContextRecord&, Status, const PendingWork&)> fault;
     /// Which streams keep their device busy may have changed (only where `exclusive`).
     std::function<void()> activity;
   };
@@ -77,6 +75,8 @@ class StreamScheduler {
   /// Pending work that touches the range: the first found.
   [[nodiscard]] std::optional<PendingWork> pending_work(Range range);
   void wait_for_range(Range range);
+  /// The same for what calls without a stream have left to do: a driver has it in hand.
+  void wait_for_sync_forms(Range range);
   /// May something pending rightly change these bytes before what is enqueued next runs? A gate or
   /// a host function (the host may), or an operation that writes them.
   [[nodiscard]] bool may_change(Range range);
@@ -109,6 +109,7 @@ class StreamScheduler {
                       std::vector<StreamMark> after = {});
   void add_default_order(const QueuePointer& queue, std::vector<StreamMark>& after);
   [[nodiscard]] bool worth_waiting_for(const StreamQueue& queue) const noexcept;
+  void wait_for_users(Range range, bool sync_forms_only);
   [[nodiscard]] Status wait(Lock& lock, const QueuePointer& queue, std::uint64_t ticket);
   [[nodiscard]] Status query(Lock& lock, const QueuePointer& queue, std::uint64_t ticket,
                              bool asked_before);

@@ -252,6 +252,14 @@ Result<void> DriverLoader::initialise() {
   return {};
 }
 
+Result<void> DriverLoader::examine() {
+  ASSAY_TRY_VOID(find_entries());
+  ASSAY_TRY_VOID(ask_version());
+  resolve_all();
+  ASSAY_TRY_VOID(check_required());
+  return find_model();
+}
+
 Result<Ref<Driver>> DriverLoader::load(const std::string& wanted) {
   if (const auto error = forked_error()) {
     report_.message = error->native_text;
@@ -260,11 +268,11 @@ Result<Ref<Driver>> DriverLoader::load(const std::string& wanted) {
   driver_ = Ref<Driver>::adopt(new (std::nothrow) Driver());
   if (!driver_) return Error::make(ErrorCode::out_of_memory, "load the CUDA driver");
   ASSAY_TRY_VOID(open(wanted));
-  ASSAY_TRY_VOID(find_entries());
-  ASSAY_TRY_VOID(ask_version());
-  resolve_all();
-  ASSAY_TRY_VOID(check_required());
-  ASSAY_TRY_VOID(find_model());
+  if (const auto good = examine(); !good) {
+    // The stub's soname is libcuda.so.1: left open, it would be what a later default finds.
+    ::dlclose(library_);
+    return good.error();
+  }
   driver_->path_ = report_.path;
   ASSAY_TRY_VOID(initialise());
   return std::move(driver_);

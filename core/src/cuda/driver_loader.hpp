@@ -20,6 +20,8 @@ class DriverLoader {
 
  private:
   Result<void> open(const std::string& wanted);
+  /// Everything before cuInit. A library refused here has run nothing and can be closed.
+  Result<void> examine();
   Result<void> find_entries();
   Result<void> ask_version();
   void resolve_all();

@@ -1,0 +1,39 @@
+// The parent's work: each test in a process of its own, several at a time.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/suite_result.hpp"
+
+namespace assay::conformance {
+
+struct DriverChoice {
+  std::string path;     ///< empty: the process's normal driver
+  std::string profile;  ///< of the model; empty: its default or the environment's
+};
+
+struct CampaignPlan {
+  DriverChoice driver;
+  std::vector<const Test*> tests;
+  unsigned jobs = 4;
+  std::function<void(const TestResult&)> on_result{};  ///< called under a lock, in any order
+};
+
+/// What `--facts` of the same driver printed.
+struct Facts {
+  nlohmann::ordered_json json;
+  bool nothing_to_run = false;
+  std::string why;  ///< not empty: no suite can run
+};
+[[nodiscard]] Facts ask_facts(const DriverChoice& driver);
+
+[[nodiscard]] SuiteResult run_campaign(const CampaignPlan& plan);
+
+/// Arguments and environment of a child of this program.
+[[nodiscard]] harness::ChildSpec child_of(const DriverChoice& driver,
+                                          std::vector<std::string> arguments, int limit_s);
+
+}  // namespace assay::conformance

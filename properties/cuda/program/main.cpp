@@ -1,0 +1,229 @@
+// assay-conformance: does this CUDA driver, or the model of one, keep the driver's contract?
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "assay/harness/natural.hpp"
+#include "assay/harness/output.hpp"
+#include "assay/harness/trace.hpp"
+#include "program/campaign.hpp"
+#include "program/child.hpp"
+#include "program/compare.hpp"
+#include "program/markdown.hpp"
+#include "sequences/sequences.hpp"
+
+namespace assay::conformance {
+namespace {
+
+constexpr int exit_good = 0;
+constexpr int exit_bad = 1;
+constexpr int exit_usage = 2;
+constexpr int exit_nothing = 77;
+
+constexpr const char* footer =
+    "Exit codes: 0 every test passed or was skipped with a reason; 1 a test failed, crashed or "
+    "hung "
+    "(--diff: the\nlists differ); 2 usage or unreadable input; 3 --diff: the files cannot be "
+    "compared; 70 internal error; 77 no\ndriver or no device, nothing could run.\n"
+    "Example: assay-conformance --driver lib/libassay_cuda_model.so --profile h200 --jobs 4 "
+    "--out model.json";
+
+struct Options {
+  DriverChoice driver;
+  std::string out;
+  std::vector<std::string> markdown;
+  std::vector<std::string> filters;
+  std::vector<std::string> diff;
+  std::string one;
+  unsigned jobs = 4;
+  bool facts = false;
+  bool list = false;
+  bool verbose = false;
+  SequencePlan sequences{};
+  bool sequence_child = false;
+};
+
+int usage_error(const std::string& message) {
+  fmt::print(stderr, "assay-conformance: {}\n", message);
+  return exit_usage;
+}
+
+std::vector<const Test*> chosen(const std::vector<std::string>& filters) {
+  std::vector<const Test*> tests;
+  for (const Test& test : all_tests()) {
+    bool wanted = filters.empty();
+    for (const std::string& filter : filters) {
+      wanted = wanted || std::string_view(test.id).find(filter) != std::string_view::npos;
+    }
+    if (wanted) tests.push_back(&test);
+  }
+  return tests;
+}
+
+void list_tests(const std::vector<const Test*>& tests) {
+  for (const Test* test : tests) {
+    fmt::print("{}\n  {}\n", test->id, test->states);
+    for (const Expectation& expectation : test->allowed) {
+      std::string allowed;
+      for (const std::int64_t each : expectation.allowed) {
+        allowed += (allowed.empty() ? "" : " or ") + spell(expectation.kind, each);
+      }
+      fmt::print("    {}: {} {}\n", expectation.step, allowed.empty() ? "recorded" : allowed,
+                 name_of(expectation.source));
+    }
+  }
+}
+
+/// Why no suite can run, told; the exit code.
+int no_suite(const Facts& facts) {
+  fmt::print(stderr, "assay-conformance: {}\n", facts.why);
+  if (!facts.nothing_to_run) return exit_bad;
+  fmt::print(stderr,
+             "assay-conformance: nothing was run. Name a driver, or the model, with --driver.\n");
+  return exit_nothing;
+}
+
+/// A driver that was named must be there: only the absence of the usual one is "no GPU".
+std::string absent(const std::string& path) {
+  std::error_code failed;
+  if (path.find('/') == std::string::npos || std::filesystem::exists(path, failed)) return "";
+  return fmt::format("--driver {}: no such file", path);
+}
+
+int run_suite(const Options& options) {
+  CampaignPlan plan;
+  plan.driver = options.driver;
+  plan.jobs = options.jobs;
+  plan.tests = chosen(options.filters);
+  if (plan.tests.empty()) return usage_error("--filter: no test has such an id; see --list");
+  if (!options.out.empty()) {
+    if (const auto good = harness::check_writable(options.out); !good) {
+      return usage_error(fmt::format("--out {}: {}", options.out, describe(good.error())));
+    }
+  }
+  const Facts facts = ask_facts(options.driver);
+  if (!facts.why.empty()) return no_suite(facts);
+  if (options.verbose) {
+    plan.on_result = [](const TestResult& result) {
+      fmt::print(stderr, "{:<9} {} {}\n", name_of(result.outcome), result.test->id, result.detail);
+    };
+  }
+  SuiteResult result = run_campaign(plan);
+  result.facts = facts.json;
+  const std::string shown = to_table(result);
+  fmt::print("{} {} {}: {}, memory regime {}\n\n", facts.json.value("driver", ""),
+             facts.json.value("profile", ""), facts.json.value("driver_version", 0),
+             facts.json.value("device", ""), facts.json.value("regime", ""));
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
+  if (!options.out.empty()) {
+    const auto written = harness::write_atomically(options.out, to_json(result).dump(1) + "\n");
+    if (!written) return usage_error("--out: " + written.error().describe());
+  }
+  bool bad = false;
+  bool ran = false;
+  for (const TestResult& each : result.tests) {
+    bad = bad || is_bad(each.outcome);
+    ran = ran || each.outcome != Outcome::skipped;
+  }
+  if (bad) return exit_bad;
+  return ran ? exit_good : exit_nothing;
+}
+
+void declare_natural(CLI::App& app, const char* name, std::uint64_t& number, const char* help) {
+  app.add_option_function<std::string>(
+         name,
+         [&number, name](const std::string& text) {
+           const auto wrong = harness::parse_natural(text, number);
+           if (!wrong.empty()) throw CLI::ValidationError(name, wrong);
+         },
+         help)
+      ->type_name("N");
+}
+
+void declare(CLI::App& app, Options& options) {
+  app.footer(footer);
+  app.add_option("--driver", options.driver.path,
+                 "library to load (default: $ASSAY_CUDA_DRIVER, else libcuda.so.1)")
+      ->type_name("PATH");
+  app.add_option("--profile", options.driver.profile,
+                 "profile of the model: h200, no_concurrent_managed_access, driver_11_8 or a file")
+      ->type_name("NAME");
+  app.add_option("--out", options.out, "write all observations as JSON (assay.conformance/1)")
+      ->type_name("FILE");
+  app.add_option("--filter", options.filters,
+                 "only tests whose id holds this text (again for more)")
+      ->type_name("TEXT");
+  app.add_option("--jobs", options.jobs, "tests at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 64u))
+      ->type_name("N");
+  app.add_option("--diff", options.diff, "compare the outcome lists of two result files")
+      ->expected(2)
+      ->type_name("FILE FILE");
+  app.add_option("--markdown", options.markdown,
+                 "print tables of one result file (again for more, one column each)")
+      ->type_name("FILE");
+  app.add_flag("--list", options.list, "print all tests with their allowed outcomes and sources");
+  app.add_flag("-v,--verbose", options.verbose, "report every test on standard error");
+  declare_natural(app, "--sequences", options.sequences.count,
+                  "instead of the tests: random sequences of memory operations, this many");
+  declare_natural(app, "--seed", options.sequences.seed, "of the first sequence (default 1)");
+  app.add_option("--time-budget", options.sequences.budget_s,
+                 "seconds for all sequences; fewer run when it gets short")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 86'400.0))
+      ->type_name("SECONDS");
+  app.add_option("--one", options.one, "be the process of one test")->group("");
+  app.add_flag("--facts", options.facts, "print what the driver is")->group("");
+  app.add_flag("--sequence-child", options.sequence_child, "be the process of sequences")
+      ->group("");
+}
+
+int dispatch(const Options& options) {
+  const std::string problem = absent(options.driver.path);
+  if (!problem.empty()) return usage_error(problem);
+  if (!options.one.empty()) {
+    const Test* const test = find_test(options.one);
+    if (test == nullptr) return usage_error(fmt::format("--one: no test '{}'", options.one));
+    return run_one(*test, options.driver.path);
+  }
+  if (options.facts) return print_facts(options.driver.path);
+  if (options.sequence_child) return run_sequences(options.sequences, options.driver.path);
+  if (options.list) {
+    list_tests(chosen(options.filters));
+    return exit_good;
+  }
+  if (!options.diff.empty()) return compare_files(options.diff[0], options.diff[1]);
+  if (!options.markdown.empty()) return print_markdown(options.markdown);
+  if (options.sequences.count > 0) return start_sequences(options.sequences, options.driver);
+  return run_suite(options);
+}
+
+int run(int argument_count, char** arguments) {
+  CLI::App app(
+      "Asks a CUDA driver, or the model that stands in for one, for the rules that assay builds "
+      "on. "
+      "Each\ntest is one process; the outcomes that its sources allow are data, see --list.",
+      "assay-conformance");
+  Options options;
+  declare(app, options);
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? exit_good : exit_usage;
+  }
+  return dispatch(options);
+}
+
+}  // namespace
+}  // namespace assay::conformance
+
+int main(int argument_count, char** arguments) {
+  return assay::harness::run_program(
+      "assay-conformance", [&] { return assay::conformance::run(argument_count, arguments); });
+}

@@ -1,0 +1,11 @@
+// Host touches that may fault: the signal is caught, and the program goes on.
+#pragma once
+
+namespace assay::conformance {
+
+/// Reads a byte; the signal that this raised, or 0. **Threads** one at a time.
+[[nodiscard]] int read_at(const volatile void* address) noexcept;
+/// Writes a byte, 0x5A; the signal that this raised, or 0. **Threads** one at a time.
+[[nodiscard]] int write_at(volatile void* address) noexcept;
+
+}  // namespace assay::conformance
