@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "arena.hpp"
+#include "rules.hpp"
 
 namespace assay::cuda::model {
 
@@ -138,7 +139,10 @@ void note_prefetch_request(Range range, Location destination) {
 void apply_prefetch(Range range, Location destination) noexcept {
   const std::uint64_t first = first_page(range);
   std::uint64_t end = end_page(range);
-  if (end - first > 1) --end;  // a prefetch may be partial: residency is not the last prefetch
+  if (end - first > 1) {
+    --end;  // residency is not the last prefetch
+    answer(Rule::prefetch_partial, Status::success);
+  }
   change_runs(first, end, [&](PagePolicy& policy) {
     const std::uint32_t there = processor_bit(destination);
     policy.resident = policy.read_mostly ? policy.resident | there : there;
