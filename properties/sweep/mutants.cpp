@@ -30,6 +30,13 @@ class Careless final : public Backing {
     return context_->check(status, function, info().id);
   }
 
+  /// Tried again, so that what the sweep finds is the flaw and nothing else.
+  Result<void> wait() noexcept {
+    auto waited = check(table().cuCtxSynchronize(), "cuCtxSynchronize");
+    if (!waited) table().cuCtxSynchronize();
+    return waited;
+  }
+
   Block do_allocate(const Request& request, Error& error) noexcept override {
     const std::size_t size = request.size + request.alignment;
     const auto made = make(request, size);
@@ -48,18 +55,17 @@ class Careless final : public Backing {
     auto zeroed = check(table().cuMemsetD8_v2(base, 0, size), "cuMemsetD8");
     if (zeroed) zeroed = check(table().cuCtxSynchronize(), "cuCtxSynchronize");
     if (zeroed || flaw == Flaw::keeps_going) return base;
+    table().cuCtxSynchronize();  // the zeroing may be under way
     if (flaw != Flaw::leaks_unzeroed) table().cuMemFree_v2(base);
     if (flaw == Flaw::frees_twice) table().cuMemFree_v2(base);
     return zeroed.error();
   }
-  Freed do_deallocate(Block block, const Release&) noexcept override {
+  bool free(Block block) noexcept {
     const auto current = cuda::Current::of(*context_);
-    if (!current) return Freed::failed;
-    // Tried again, so that what the sweep finds is the flaw and nothing else.
-    return table().cuMemFree_v2(block.address) == Status::success ||
-                   table().cuMemFree_v2(block.address) == Status::success
-               ? Freed::now
-               : Freed::failed;
+    return current && table().cuMemFree_v2(block.address) == Status::success;
+  }
+  Freed do_deallocate(Block block, const Release&) noexcept override {
+    return free(block) || free(block) ? Freed::now : Freed::failed;
   }
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override {
     return request.size;
@@ -70,7 +76,7 @@ class Careless final : public Backing {
     ASSAY_TRY(const cuda::Current current, cuda::Current::of(*context_));
     ASSAY_TRY_VOID(check(table().cuMemcpyHtoD_v2(block.address + offset, from.data(), from.size()),
                          "cuMemcpyHtoD"));
-    return check(table().cuCtxSynchronize(), "cuCtxSynchronize");
+    return wait();
   }
   Result<void> do_copy_out(Block block, std::size_t offset,
                            std::span<std::byte> to) noexcept override {
@@ -84,7 +90,7 @@ class Careless final : public Backing {
     ASSAY_TRY_VOID(check(
         table().cuMemsetD8_v2(block.address + offset, std::to_integer<unsigned char>(value), size),
         "cuMemsetD8"));
-    return check(table().cuCtxSynchronize(), "cuCtxSynchronize");
+    return wait();
   }
 
   Ref<cuda::PrimaryContext> context_;
