@@ -53,7 +53,8 @@ TestResult run_test(const CampaignPlan& plan, const Test& test) {
   const auto start = std::chrono::steady_clock::now();
   harness::ChildSpec spec = child_of(plan.driver, {"--one", test.id}, test_limit_s);
   if (plan.environment_of) {
-    for (auto& variable : plan.environment_of(test)) spec.environment.push_back(std::move(variable));
+    for (auto& variable : plan.environment_of(test))
+      spec.environment.push_back(std::move(variable));
   }
   const auto child = harness::run_child(spec);
   TestResult result;

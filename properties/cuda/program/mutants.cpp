@@ -126,8 +126,9 @@ int run_mutants(const MutantPlan& plan) {
   bool good = true;
   for (const char* profile : profiles) good = meet(plan, profile, meetings) && good;
   if (meetings.empty()) {
-    fmt::print(stderr, "assay-conformance: --mutants: {} cannot be broken; name "
-                       "libassay_cuda_model_broken.so with --driver\n",
+    fmt::print(stderr,
+               "assay-conformance: --mutants: {} cannot be broken; name "
+               "libassay_cuda_model_broken.so with --driver\n",
                plan.model);
     return 2;
   }
@@ -139,11 +140,11 @@ int run_mutants(const MutantPlan& plan) {
     noticed += verdict.noticed > 0 ? 1 : 0;
     survived += verdict.met > 0 && verdict.noticed == 0 ? 1 : 0;
     unmet += verdict.met == 0 ? 1 : 0;
-    const std::string said =
-        verdict.met == 0       ? "no test meets it"
-        : verdict.noticed == 0 ? fmt::format("UNNOTICED by the {} runs that meet it", verdict.met)
-                               : fmt::format("noticed by {} of {} runs, {}", verdict.noticed,
-                                             verdict.met, verdict.first);
+    const std::string said = verdict.met == 0 ? "no test meets it"
+                             : verdict.noticed == 0
+                                 ? fmt::format("UNNOTICED by the {} runs that meet it", verdict.met)
+                                 : fmt::format("noticed by {} of {} runs, {}", verdict.noticed,
+                                               verdict.met, verdict.first);
     fmt::print("{:<32} {}\n", rule, said);
     std::fflush(stdout);
   }
