@@ -84,8 +84,9 @@ void set_outcome(Json& json, const Transcript& said, const harness::ChildResult&
     json["outcome"] = "failed";
     json["detail"] = said.setup;
   } else if (!absent.empty()) {
-    json["outcome"] = said.observations.empty() ? "absent" : "answered";
-    json["detail"] = "absent: " + absent;
+    const bool nothing = said.observations.empty();
+    json["outcome"] = nothing ? "absent" : "answered";
+    json["detail"] = (nothing ? "" : "absent: ") + absent;
   } else {
     json["outcome"] = "answered";
     json["detail"] = "";

@@ -39,6 +39,7 @@ struct Options {
   std::string out;
   std::vector<std::string> markdown;
   std::vector<std::string> filters;
+  std::vector<std::string> more_profiles;
   std::vector<std::string> diff;
   std::string one;
   unsigned jobs = 4;
@@ -171,6 +172,9 @@ void declare(CLI::App& app, Options& options) {
                  "print tables of one result file (again for more, one column each)")
       ->type_name("FILE");
   app.add_flag("--list", options.list, "print all tests with their allowed outcomes and sources");
+  app.add_option("--also-profile", options.more_profiles,
+                 "with --mutants: a profile file besides the model's own (again for more)")
+      ->type_name("FILE");
   app.add_flag("--mutants", options.mutants,
                "break each rule of a breakable model in turn and say which tests notice; exit 1 if "
                "one that tests meet goes unnoticed");
@@ -206,7 +210,8 @@ int dispatch(const Options& options) {
   if (!options.diff.empty()) return compare_files(options.diff[0], options.diff[1]);
   if (!options.markdown.empty()) return print_markdown(options.markdown);
   if (options.sequences.count > 0) return start_sequences(options.sequences, options.driver);
-  if (options.mutants) return run_mutants({options.driver.path, options.jobs, options.filters});
+  if (options.mutants)
+    return run_mutants({options.driver.path, options.jobs, options.more_profiles, options.filters});
   return run_suite(options);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -17,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* profiles[] = {"h200", "no_concurrent_managed_access", "driver_11_8"};
+constexpr const char* named_profiles[] = {"h200", "no_concurrent_managed_access", "driver_11_8"};
 
 /// A folder that goes with its owner.
 class Scratch {
@@ -43,7 +44,7 @@ class Scratch {
 using Meetings = std::map<std::string, std::map<std::string, std::vector<const Test*>>>;
 
 /// Runs the whole suite unbroken under one profile. False, told, if it does not pass by itself.
-bool meet(const MutantPlan& plan, const char* profile, Meetings& meetings) {
+bool meet(const MutantPlan& plan, const std::string& profile, Meetings& meetings) {
   const Scratch scratch;
   CampaignPlan campaign;
   campaign.driver = {plan.model, profile};
@@ -117,14 +118,16 @@ std::vector<std::string> rules_of(const nlohmann::ordered_json& facts,
 }  // namespace
 
 int run_mutants(const MutantPlan& plan) {
-  const Facts facts = ask_facts({plan.model, profiles[0]});
+  const Facts facts = ask_facts({plan.model, named_profiles[0]});
   if (!facts.why.empty()) {
     fmt::print(stderr, "assay-conformance: {}\n", facts.why);
     return facts.nothing_to_run ? 77 : 2;
   }
   Meetings meetings;
   bool good = true;
-  for (const char* profile : profiles) good = meet(plan, profile, meetings) && good;
+  std::vector<std::string> profiles(std::begin(named_profiles), std::end(named_profiles));
+  profiles.insert(profiles.end(), plan.profiles.begin(), plan.profiles.end());
+  for (const std::string& profile : profiles) good = meet(plan, profile, meetings) && good;
   if (meetings.empty()) {
     fmt::print(stderr,
                "assay-conformance: --mutants: {} cannot be broken; name "

@@ -10,7 +10,8 @@ namespace assay::conformance {
 struct MutantPlan {
   std::string model;  ///< libassay_cuda_model_broken.so
   unsigned jobs = 4;
-  std::vector<std::string> rules;  ///< only rules whose id holds one of these; empty: all
+  std::vector<std::string> profiles;  ///< files, besides the model's own profiles
+  std::vector<std::string> rules;     ///< only rules whose id holds one of these; empty: all
 };
 
 /// Prints a line for each rule: how many tests noticed, and the first; or that none did; or that no
