@@ -1,4 +1,5 @@
 #include "arena.hpp"
+#include "mutants.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -165,7 +166,8 @@ std::optional<std::size_t> take_pages(Arena& all, Access access, std::size_t siz
   segment = segment_for(all, access, size);
   if (segment == nullptr) return std::nullopt;
   const std::size_t at = segment->used;
-  if (access != Access::device && !protect(*segment, at, size, true)) {
+  const bool open = access != Access::device || ASSAY_MODEL_BROKEN("device_memory_is_closed");
+  if (open && !protect(*segment, at, size, true)) {
     if (!is_open(all, *segment)) retire(all, *segment);
     return std::nullopt;
   }
@@ -233,6 +235,7 @@ void close_block(const Block& block) noexcept {
   const std::scoped_lock lock(all.mutex);
   Segment& segment = segment_of(all, block);
   if (segment.access == Access::device) return;  // was never open
+  if (ASSAY_MODEL_BROKEN("freed_memory_is_closed")) return;
   const std::size_t at = block.address - segment.address();
   const std::size_t page = round_down(at, page_size());
   const auto packed = segment.small.find(page / page_size());

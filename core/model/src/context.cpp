@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "memory.hpp"
+#include "mutants.hpp"
 #include "profile.hpp"
 #include "stream_engine.hpp"
 
@@ -50,7 +51,7 @@ ContextRecord* make_record(Contexts& all, Context handle, Device device, unsigne
                            const Site& site) {
   ContextRecord& record = all.records.emplace_back();
   record.handle = handle;
-  record.id = ++all.last_id;
+  record.id = ASSAY_MODEL_BROKEN("context_id_is_new") ? 1 : ++all.last_id;
   record.device = device;
   record.flags = flags;
   record.created = site;
@@ -140,6 +141,7 @@ Status release_primary(Device device) noexcept {
     const std::scoped_lock lock(all.mutex);
     Primary& primary = all.primaries[index_of(device)];
     if (primary.retains == 0) return Status::invalid_context;
+    if (ASSAY_MODEL_BROKEN("retains_are_counted")) primary.retains = 1;
     if (--primary.retains == 0) last = primary.record;
     if (last != nullptr) bury(all, *last);
   }

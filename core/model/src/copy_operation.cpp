@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "mutants.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
 
@@ -45,7 +46,8 @@ Operation make_copy(const Operand& to, const Operand& from, Source source, Runni
   // Pageable bytes are staged even where the program may not count on it, as a driver does; whether
   // it did count on it shows when the copy runs.
   std::shared_ptr<std::vector<std::byte>> staged;
-  if (source == Source::staged || (source == Source::watched && from.is_pageable())) {
+  const bool stages = source == Source::staged && !ASSAY_MODEL_BROKEN("staged_source");
+  if (stages || (source == Source::watched && from.is_pageable())) {
     const std::byte* bytes = host_bytes(from);
     staged = std::make_shared<std::vector<std::byte>>(bytes, bytes + from.range.size);
   }

@@ -106,9 +106,9 @@ Status advise(Range range, Advise advice, Location location, const Site& site) {
     return answer(Rule::advice_unknown, Status::invalid_value);
   }
   if (const Status bad = check_managed_range(range); bad != Status::success) return bad;
-  if (ignores_location(advice)) {
-    answer(Rule::location_ignored, Status::success);
-  } else {
+  const bool ignored = ignores_location(advice) &&
+                       answer(Rule::location_ignored, Status::success) == Status::success;
+  if (!ignored) {
     if (const Status bad = check_location(location); bad != Status::success) return bad;
     const bool accessed_by =
         advice == Advise::set_accessed_by || advice == Advise::unset_accessed_by;

@@ -224,7 +224,10 @@ Status cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void
     }
   }
   const AllocationRef found = find_allocation(address);
-  if (found == nullptr) answer(Rule::pointer_defaults, Status::success);
+  if (found == nullptr) {
+    const Status status = answer(Rule::pointer_defaults, Status::success);
+    if (status != Status::success) return status;
+  }
   for (unsigned i = 0; i < count; ++i) {
     if (found == nullptr ||
         write_pointer_attribute(data[i], attributes[i], *found, address) != Status::success) {

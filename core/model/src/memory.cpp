@@ -11,6 +11,7 @@
 
 #include "arena.hpp"
 #include "memory_book.hpp"
+#include "mutants.hpp"
 #include "page_policy.hpp"
 #include "profile.hpp"
 
@@ -104,6 +105,7 @@ void fill_fresh(const Allocation& allocation) {
   const Profile& the_profile = profile();
   std::uint64_t word = (the_profile.seed + allocation.id) * 0x9e3779b97f4a7c15ULL;
   word = (word ^ word >> 29) | 0x0101010101010101ULL;
+  if (ASSAY_MODEL_BROKEN("fresh_memory_is_filled")) word = 0;
   const auto fill = [&](std::size_t at, std::size_t size) {
     for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
       std::memcpy(allocation.alias + at, &word, sizeof word);
@@ -141,13 +143,15 @@ void remove(Book& all, const AllocationRef& allocation, const Site& site) {
   MemoryUse& use = all.use[index_of(allocation->kind)];
   --use.objects;
   use.bytes -= allocation->size;
-  if (on_device(allocation->kind)) {
+  if (on_device(allocation->kind) && !ASSAY_MODEL_BROKEN("free_credits_capacity")) {
     all.device_bytes[static_cast<std::size_t>(allocation->context->device)] -=
         charge_of(allocation->kind, allocation->size);
   }
   const Block& block = owned(*allocation).block;
   if (block.capacity != 0) close_block(block);
-  if (allocation->kind == Kind::managed) forget_pages({block.address, block.capacity});
+  if (allocation->kind == Kind::managed && !ASSAY_MODEL_BROKEN("free_forgets_advice")) {
+    forget_pages({block.address, block.capacity});
+  }
 
   all.freed[allocation->address] = {allocation->size, allocation->kind, allocation->allocated,
                                     site};
@@ -221,7 +225,7 @@ Status allocate(Kind kind, std::size_t size, unsigned flags, ContextRecord& cont
   allocation->kind = kind;
   allocation->flags = flags;
   allocation->context = &context;
-  allocation->id = ++all.last_id;
+  allocation->id = ASSAY_MODEL_BROKEN("buffer_id_is_new") ? 1 : ++all.last_id;
   allocation->alias = block->alias;
   allocation->allocated = site;
   if (kind == Kind::managed) allocation->attach_flags = flags;
@@ -345,7 +349,8 @@ void free_memory_of(const ContextRecord& context) noexcept {
   Book& all = book();
   const std::scoped_lock lock(all.mutex);
   for (const auto& [address, allocation] : all.live) {
-    if (allocation->context == &context) freed.push_back(allocation);
+    if (allocation->context != &context) continue;
+    if (!ASSAY_MODEL_BROKEN("context_end_frees")) freed.push_back(allocation);
   }
   for (const AllocationRef& allocation : freed) remove(all, allocation, site);
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "arena.hpp"
+#include "mutants.hpp"
 #include "rules.hpp"
 
 namespace assay::cuda::model {
@@ -95,6 +96,11 @@ std::vector<PageRun> page_runs(Range range) {
 }
 
 void change_pages(Range range, const std::function<void(PagePolicy&)>& change) {
+  if (ASSAY_MODEL_BROKEN("advice_is_rounded_outward")) {
+    change_runs(first_page({range.address + page_size() - 1, 0}),
+                (range.address + range.size) / page_size(), change);
+    return;
+  }
   change_runs(first_page(range), end_page(range), change);
 }
 
@@ -122,7 +128,7 @@ void apply_advice(Range range, Advise advice, Location location) {
       case Advise::set_read_mostly: policy.read_mostly = true; break;
       case Advise::unset_read_mostly:
         policy.read_mostly = false;
-        policy.resident = one_copy(policy);
+        if (!ASSAY_MODEL_BROKEN("read_mostly_collapses")) policy.resident = one_copy(policy);
         break;
       case Advise::set_preferred_location: policy.preferred = location; break;
       case Advise::unset_preferred_location: policy.preferred = {LocationType::none, 0}; break;
@@ -137,6 +143,7 @@ void note_prefetch_request(Range range, Location destination) {
 }
 
 void apply_prefetch(Range range, Location destination) noexcept {
+  if (ASSAY_MODEL_BROKEN("prefetch_moves")) return;
   const std::uint64_t first = first_page(range);
   std::uint64_t end = end_page(range);
   if (end - first > 1) {
@@ -152,7 +159,7 @@ void apply_prefetch(Range range, Location destination) noexcept {
 void note_device_access(Range range, Device device, bool write) noexcept {
   change_pages(range, [&](PagePolicy& policy) {
     const std::uint32_t here = processor_bit(device);
-    if (policy.read_mostly && !write) {
+    if (policy.read_mostly && (!write || ASSAY_MODEL_BROKEN("write_collapses"))) {
       policy.resident |= here;
       return;
     }

@@ -10,6 +10,7 @@
 
 #include "assay/cuda/abi/model_control.hpp"
 #include "diagnoses.hpp"
+#include "mutants.hpp"
 
 namespace assay::cuda::model {
 
@@ -56,11 +57,15 @@ std::size_t index_of(Rule rule) {
 
 Status answer(Rule rule, Status status) noexcept {
   met[index_of(rule)].fetch_add(1, std::memory_order_relaxed);
+  if (ASSAY_MODEL_BROKEN(id_of(rule))) {  // what is refused succeeds, what is permitted is refused
+    return status == Status::success ? Status::invalid_value : Status::success;
+  }
   return status;
 }
 
 void diagnose(Rule rule, std::string text) noexcept {
   answer(rule, Status::success);
+  if (ASSAY_MODEL_BROKEN(id_of(rule))) return;
   const std::string line = std::string(id_of(rule)) + ": " + text;
   std::fprintf(stderr, "assay model: %s\n", line.c_str());
   {
@@ -103,6 +108,11 @@ const char* rules_text() {
     for (const RuleText& rule : rule_texts) {
       *lines += std::string(rule.id) + " [" + rule.source + "] " + rule.text + "\n";
     }
+#ifdef ASSAY_MODEL_BREAKABLE
+#define ASSAY_MODEL_BEHAVIOUR(id, text) *lines += #id " [model] else: " text "\n";
+#include "behaviours.def"
+#undef ASSAY_MODEL_BEHAVIOUR
+#endif
     return lines;
   }();
   return text->c_str();

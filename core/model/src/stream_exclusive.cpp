@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "mutants.hpp"
 #include "profile.hpp"
 #include "stream_engine.hpp"
 
@@ -51,7 +52,8 @@ void refresh_host_access() noexcept {
   std::vector<std::uint64_t> closed_now;
   for (const AllocationRef& allocation : managed_allocations()) {
     const bool was_closed = std::find(closed.begin(), closed.end(), allocation->id) != closed.end();
-    const bool close = may_be_in_use(*allocation, active);
+    const bool close =
+        may_be_in_use(*allocation, active) && !ASSAY_MODEL_BROKEN("managed_is_closed");
     if (close != was_closed) set_host_access(*allocation, !close);
     if (close) closed_now.push_back(allocation->id);
   }

@@ -1,4 +1,5 @@
 #include "stream_scheduler.hpp"
+#include "mutants.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -87,6 +88,7 @@ bool StreamScheduler::worth_waiting_for(const StreamQueue& queue) const noexcept
 // [doc]; a non-blocking stream has no part in it.
 void StreamScheduler::add_default_order(const QueuePointer& queue, std::vector<StreamMark>& after) {
   if ((queue->flags & stream_non_blocking) != 0) return;
+  if (ASSAY_MODEL_BROKEN("default_stream_waits")) return;
   const auto known =
       std::find_if(defaults_.begin(), defaults_.end(),
                    [&](const QueuePointer& each) { return each->context == queue->context; });
@@ -157,7 +159,7 @@ Status StreamScheduler::synchronize_context(ContextRecord& context) {
 Status StreamScheduler::query(const QueuePointer& queue) {
   Lock lock(mutex_);
   const std::uint64_t ticket = queue->enqueued;
-  const bool asked_before = queue->asked >= ticket;
+  const bool asked_before = queue->asked >= ticket || ASSAY_MODEL_BROKEN("work_is_late");
   queue->asked = ticket;
   return query(lock, queue, ticket, asked_before);
 }
@@ -172,7 +174,7 @@ Status StreamScheduler::query(Lock& lock, const QueuePointer& queue, std::uint64
   }
   if (const Status sticky = sticky_code(*queue->context); sticky != Status::success) return sticky;
   if (queue->completed < ticket) return Status::not_ready;
-  observe({queue, ticket});
+  if (!ASSAY_MODEL_BROKEN("query_observes")) observe({queue, ticket});
   tell_activity(lock);
   return Status::success;
 }
@@ -232,6 +234,7 @@ void StreamScheduler::wait_event(const QueuePointer& queue, const EventPointer& 
   const Lock lock(mutex_);
   const StreamMark mark = event->recorded;  // the record as of now: later ones don't count [hdr]
   if (mark.queue == nullptr || mark.queue == queue || !worth_waiting_for(*mark.queue)) return;
+  if (ASSAY_MODEL_BROKEN("events_order")) return;
   Operation wait;
   wait.name = "cuStreamWaitEvent";
   wait.site = site;

@@ -241,6 +241,15 @@ Status at(Run& run, Advise advice, Location where) {
   return run.cu.cuMemAdvise_v2(run.managed(size), size, advice, where);
 }
 
+/// Device 1 has no context, so the kernel module knows no address space of it.
+Status unused_device(Run& run) {
+  int count = 0;
+  run.must(run.cu.cuDeviceGetCount(&count), "cuDeviceGetCount");
+  if (count < 2) run.skip("needs two devices");
+  return advise(run, run.managed(size), size, Advise::set_preferred_location,
+                {LocationType::device, 1});
+}
+
 Tests locations() {
   const Needs needs =
       with(Attribute::concurrent_managed_access) + having(cuda::Feature::advise_by_location);
@@ -307,6 +316,9 @@ Tests advice_tests() {
        {holds("the bytes are as before", hdr)},
        contents},
   };
+  tests.push_back(answers("advice.unused_device", "a device without a context is no location",
+                          {invalid_device}, uvm, unused_device,
+                          with(Attribute::concurrent_managed_access)));
   for (const Statement& statement : accepted()) add_both(statement, tests);
   for (const Statement& statement : refused()) add_both(statement, tests);
   for (Test& test : locations()) tests.push_back(std::move(test));

@@ -370,6 +370,16 @@ Tests context_tests() {
           [](Run& run) { return run.cu.cuDevicePrimaryCtxSetFlags_v2(0, 0x40000000u); },
           early + having(cuda::Feature::tests)),
       answers(
+          "context.stack_full", "the model's stack of contexts has an end", {out_of_memory}, model,
+          [](Run& run) {
+            Status status = Status::success;
+            for (int i = 0; i < 1000 && status == Status::success; ++i) {
+              status = run.cu.cuCtxPushCurrent_v2(run.context);
+            }
+            return status;
+          },
+          model_only("nobody says how many contexts a stack holds")),
+      answers(
           "context.null_get_current", "cuCtxGetCurrent needs somewhere to write", {invalid_value},
           hdr, [](Run& run) { return run.cu.cuCtxGetCurrent(nullptr); }, null_out_pointer()),
   };

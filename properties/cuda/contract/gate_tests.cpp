@@ -172,6 +172,20 @@ Tests gate_tests() {
           },
           gates),
       answers(
+          "gate.managed", "a word is not in managed memory", {invalid_value}, hdr,
+          [](Run& run) {
+            return run.cu.cuStreamWaitValue32_v2(run.stream(), run.managed(page), 0,
+                                                 abi::wait_value_eq);
+          },
+          gates + with(DeviceAttribute::managed_memory)),
+      answers(
+          "gate.flags", "unknown flags are refused", {invalid_value}, hdr,
+          [](Run& run) {
+            const Word word(run, 0);
+            return run.cu.cuStreamWaitValue32_v2(run.stream(), word.device, 0, 0x100);
+          },
+          gates),
+      answers(
           "gate.write_unaligned", "a written word is aligned", {invalid_value}, hdr,
           [](Run& run) {
             const Word word(run, 0);

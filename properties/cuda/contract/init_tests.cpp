@@ -277,6 +277,14 @@ Tests lookups() {
        lookup_by_version},
       answers("init.lookup_beyond_driver", "a version beyond the driver's is refused",
               {invalid_value}, hdr, lookup_beyond_driver, second_lookup()),
+      answers(
+          "init.lookup_flags", "unknown flags of a lookup are refused", {invalid_value}, hdr,
+          [](Run& run) {
+            void* pointer = nullptr;
+            ProcAddressResult result{};
+            return run.cu.cuGetProcAddress_v2("cuInit", &pointer, 2000, 0x100, &result);
+          },
+          second_lookup()),
       {"init.first_lookup",
        "cuGetProcAddress of 11.3, four arguments, stays exported beside the one of 12.0",
        from(Start::unloaded),

@@ -148,6 +148,32 @@ Tests refusals() {
           "kernel.too_many_threads", "and not more than a device has", {invalid_value}, hdr,
           [](Run& run) { return launch_shape(run, 1, 100'000); }, needs),
       answers(
+          "kernel.no_arguments", "a kernel has its arguments", {invalid_value}, hdr,
+          [](Run& run) {
+            return run.cu.cuLaunchKernel(kernel(run, abi::FillParameters::entry), 1, 1, 1, 1, 1, 1,
+                                         0, run.stream(), nullptr, nullptr);
+          },
+          needs + model_only("a driver may read them from null")),
+      answers(
+          "kernel.two_dimensions", "the model runs grids of one dimension", {not_supported}, model,
+          [](Run& run) {
+            abi::FillParameters fill_one{run.device(64), 1, 0, 0};
+            void* pointers[] = {&fill_one.address, &fill_one.words, &fill_one.value,
+                                &fill_one.step};
+            return run.cu.cuLaunchKernel(kernel(run, abi::FillParameters::entry), 1, 2, 1, 1, 1, 1,
+                                         0, run.stream(), pointers, nullptr);
+          },
+          needs + model_only("a driver runs any grid")),
+      answers(
+          "kernel.unloaded_module", "an unloaded module has no kernels", {invalid_handle}, hdr,
+          [](Run& run) {
+            const abi::Module module = load_kernels(run);
+            run.must(run.cu.cuModuleUnload(module), "cuModuleUnload");
+            abi::Function function = nullptr;
+            return run.cu.cuModuleGetFunction(&function, module, abi::FillParameters::entry);
+          },
+          needs + model_only("the use of a dead handle is undefined")),
+      answers(
           "kernel.null_function", "no kernel cannot be launched", {invalid_handle, invalid_value},
           hdr,
           [](Run& run) {

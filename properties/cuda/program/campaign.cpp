@@ -49,9 +49,14 @@ Facts ask_facts(const DriverChoice& driver) {
 
 namespace {
 
-TestResult run_test(const DriverChoice& driver, const Test& test) {
+TestResult run_test(const CampaignPlan& plan, const Test& test) {
   const auto start = std::chrono::steady_clock::now();
-  const auto child = harness::run_child(child_of(driver, {"--one", test.id}, test_limit_s));
+  harness::ChildSpec spec = child_of(plan.driver, {"--one", test.id}, test_limit_s);
+  if (plan.environment_of) {
+    for (auto& variable : plan.environment_of(test))
+      spec.environment.push_back(std::move(variable));
+  }
+  const auto child = harness::run_child(spec);
   TestResult result;
   if (child) {
     result = judge(test, child.value());
@@ -74,7 +79,7 @@ SuiteResult run_campaign(const CampaignPlan& plan) {
   std::mutex telling;
   const auto work = [&] {
     for (std::size_t i = next++; i < plan.tests.size(); i = next++) {
-      result.tests[i] = run_test(plan.driver, *plan.tests[i]);
+      result.tests[i] = run_test(plan, *plan.tests[i]);
       if (!plan.on_result) continue;
       const std::lock_guard lock(telling);
       plan.on_result(result.tests[i]);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/suite_result.hpp"
@@ -15,11 +16,15 @@ struct DriverChoice {
   std::string profile;  ///< of the model; empty: its default or the environment's
 };
 
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
 struct CampaignPlan {
   DriverChoice driver;
   std::vector<const Test*> tests;
   unsigned jobs = 4;
   std::function<void(const TestResult&)> on_result{};  ///< called under a lock, in any order
+  /// More of the environment of each test's process, if set. Called on any thread.
+  std::function<Environment(const Test&)> environment_of{};
 };
 
 /// What `--facts` of the same driver printed.

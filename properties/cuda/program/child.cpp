@@ -118,6 +118,7 @@ int print_facts(const std::string& driver_path) {
   facts["rules"] = "";
   if (session->model != nullptr && session->model->rules != nullptr) {
     facts["rules"] = fingerprint(session->model->rules());
+    facts["rule_list"] = session->model->rules();
   }
   Json& attributes = facts["attributes"] = Json::object();
   for (std::size_t i = 0; i < cuda::attribute_count; ++i) {

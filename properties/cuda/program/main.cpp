@@ -15,6 +15,7 @@
 #include "program/child.hpp"
 #include "program/compare.hpp"
 #include "program/markdown.hpp"
+#include "program/mutants.hpp"
 #include "sequences/sequences.hpp"
 
 namespace assay::conformance {
@@ -38,11 +39,13 @@ struct Options {
   std::string out;
   std::vector<std::string> markdown;
   std::vector<std::string> filters;
+  std::vector<std::string> more_profiles;
   std::vector<std::string> diff;
   std::string one;
   unsigned jobs = 4;
   bool facts = false;
   bool list = false;
+  bool mutants = false;
   bool verbose = false;
   SequencePlan sequences{};
   bool sequence_child = false;
@@ -169,6 +172,12 @@ void declare(CLI::App& app, Options& options) {
                  "print tables of one result file (again for more, one column each)")
       ->type_name("FILE");
   app.add_flag("--list", options.list, "print all tests with their allowed outcomes and sources");
+  app.add_option("--also-profile", options.more_profiles,
+                 "with --mutants: a profile file besides the model's own (again for more)")
+      ->type_name("FILE");
+  app.add_flag("--mutants", options.mutants,
+               "break each rule of a breakable model in turn and say which tests notice; exit 1 if "
+               "one that tests meet goes unnoticed");
   app.add_flag("-v,--verbose", options.verbose, "report every test on standard error");
   declare_natural(app, "--sequences", options.sequences.count,
                   "instead of the tests: random sequences of memory operations, this many");
@@ -201,6 +210,8 @@ int dispatch(const Options& options) {
   if (!options.diff.empty()) return compare_files(options.diff[0], options.diff[1]);
   if (!options.markdown.empty()) return print_markdown(options.markdown);
   if (options.sequences.count > 0) return start_sequences(options.sequences, options.driver);
+  if (options.mutants)
+    return run_mutants({options.driver.path, options.jobs, options.more_profiles, options.filters});
   return run_suite(options);
 }
 

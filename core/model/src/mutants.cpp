@@ -1,0 +1,40 @@
+#include "mutants.hpp"
+
+#ifdef ASSAY_MODEL_BREAKABLE
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+
+namespace assay::cuda::model {
+
+namespace {
+
+void note_asked(const char* rule) {
+  static const char* const path = std::getenv("ASSAY_MODEL_ASKED");
+  if (path == nullptr) return;
+  static auto* const lock = new std::mutex;
+  static auto* const asked = new std::set<std::string>;
+  const std::scoped_lock guard(*lock);
+  if (!asked->insert(rule).second) return;
+  const int file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const std::string line = std::string(rule) + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(file, line.data(), line.size());
+  ::close(file);
+}
+
+}  // namespace
+
+bool broken(const char* rule) noexcept {
+  static const char* const named = std::getenv("ASSAY_MODEL_BREAK");
+  note_asked(rule);
+  return named != nullptr && std::string(named) == rule;
+}
+
+}  // namespace assay::cuda::model
+
+#endif

@@ -1,0 +1,14 @@
+// Mutants: in a second build of the model, for tests alone, one rule can be broken by name, to see
+// which test of the conformance suite notices. The shipped model has none of this.
+#pragma once
+
+#ifdef ASSAY_MODEL_BREAKABLE
+namespace assay::cuda::model {
+/// Is this the rule that ASSAY_MODEL_BREAK names? Notes in the file that ASSAY_MODEL_ASKED names,
+/// if any, that the question was asked: only then can breaking it make a difference.
+[[nodiscard]] bool broken(const char* rule) noexcept;
+}  // namespace assay::cuda::model
+#define ASSAY_MODEL_BROKEN(rule) (::assay::cuda::model::broken(rule))
+#else
+#define ASSAY_MODEL_BROKEN(rule) false
+#endif
