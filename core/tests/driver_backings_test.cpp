@@ -264,7 +264,8 @@ TEST_F(DriverBackings, AdviceAndPrefetchReachTheDriverOrAreRefusedWithoutACall) 
     EXPECT_EQ(range_attribute(abi::RangeAttribute::preferred_location, block, 262'144), 0);
     ASSERT_TRUE(managed->prefetch(block, 0, 262'144, device, {}));
     EXPECT_EQ(range_attribute(abi::RangeAttribute::last_prefetch_location, block, 262'144), 0);
-    EXPECT_EQ(model().resident_bytes(block.address, 262'144, 0), 262'144u) << "and is there";
+    // Not all: a driver may leave pages behind, and the model does, so that nobody relies on it.
+    EXPECT_GE(model().resident_bytes(block.address, 262'144, 0), 131'072u) << "and is there";
     ASSERT_TRUE(managed->prefetch(block, 0, 262'144, {Location::Kind::host, 0}, {}));
     EXPECT_EQ(range_attribute(abi::RangeAttribute::last_prefetch_location, block, 262'144), -1);
     EXPECT_EQ(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <vector>
 
 #include "assay/backing/device.hpp"
@@ -128,7 +129,7 @@ void blocks(World& world) {
 }
 
 void zeroed(World& world) {
-  for (const std::size_t size : {1, 600, 70'000}) {
+  for (const std::size_t size : std::initializer_list<std::size_t>{1, 600, 70'000}) {
     Held one(world, *world.leaf, {.size = size, .init = Init::zero});
     one.write(2);
     one.free();
@@ -214,7 +215,8 @@ void pool_over(World& world) {
   {
     const Ref<Backing> pool = SlabPool::make(Quota::make(tenant, world.leaf));
     std::vector<Held> held;
-    for (const std::size_t size : {40, 4000, 40, 100'000, 3'000'000, 70}) {
+    for (const std::size_t size :
+         std::initializer_list<std::size_t>{40, 4000, 40, 100'000, 3'000'000, 70}) {
       held.emplace_back(world, *pool,
                         Request{.size = size, .init = size > 50 ? Init::zero : Init::undefined});
     }
