@@ -145,7 +145,8 @@ void apply_prefetch(Range range, Location destination) noexcept {
   if (ASSAY_MODEL_BROKEN("prefetch_moves")) return;
   const std::uint64_t first = first_page(range);
   std::uint64_t end = end_page(range);
-  if (end - first > 1) --end;  // a prefetch may be partial: residency is not the last prefetch
+  if (end - first > 1 && !ASSAY_MODEL_BROKEN("prefetch_partial"))
+    --end;  // a prefetch may be partial: residency is not the last prefetch
   change_runs(first, end, [&](PagePolicy& policy) {
     const std::uint32_t there = processor_bit(destination);
     policy.resident = policy.read_mostly ? policy.resident | there : there;
