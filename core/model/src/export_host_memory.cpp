@@ -28,8 +28,7 @@ Status cuMemHostAlloc(void** out, std::size_t size, unsigned flags) {
     return answer(Rule::host_alloc_flags, Status::invalid_value);
   }
   if (size == 0) {
-    answer(Rule::host_alloc_zero_null, Status::success);
-    *out = nullptr;
+    if (answer(Rule::host_alloc_zero_null, Status::success) == Status::success) *out = nullptr;
     return answer(Rule::host_alloc_zero, Status::success);
   }
   AllocationRef made;

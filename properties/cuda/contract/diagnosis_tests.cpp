@@ -1,5 +1,6 @@
 // Diagnoses: mistakes that a driver answers with silence, chance or a dead context, and the model
 // with a line that names its rule.
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -58,6 +59,20 @@ void free_in_flight(Run& run) {
   run.must(run.cu.cuMemsetD8Async(address, 1, page, run.stream()), "cuMemsetD8Async");
   run.code("cuMemFree", run.cu.cuMemFree_v2(address));
   run.holds(named, diagnosed(run, "free_in_flight"));
+}
+
+/// Whether a free waits is the profile's affair; what follows from it is not.
+void work_on_freed(Run& run) {
+  static std::atomic<bool> ran{false};
+  const abi::Stream stream = run.stream();
+  const DevicePointer address = run.device(page);
+  run.must(run.cu.cuLaunchHostFunc(stream, [](void*) { ran = true; }, nullptr), "cuLaunchHostFunc");
+  run.must(run.cu.cuMemsetD8Async(address, 1, page, stream), "cuMemsetD8Async");
+  run.must(run.cu.cuMemFree_v2(address), "cuMemFree");
+  const bool waited = ran;
+  const auto status = static_cast<std::int64_t>(run.cu.cuStreamSynchronize(stream));
+  run.note(waited ? "the free waited" : "the free did not wait");
+  run.holds("the free waited, or its work is a fault", status == (waited ? ok : illegal_address));
 }
 
 void copy_overlap(Run& run) {
@@ -208,6 +223,11 @@ Tests diagnosis_tests() {
        model_alone(),
        {succeeds("cuMemFree", hdr), holds(named, model)},
        free_in_flight},
+      {"diagnosis.work_on_freed",
+       "work on memory that was freed before it ran",
+       model_alone(),
+       {holds("the free waited, or its work is a fault", doc)},
+       work_on_freed},
       silent("diagnosis.copy_overlap", "a copy onto itself", copy_overlap),
       silent("diagnosis.source_changed", "a source written before its copy was waited for",
              source_changed),

@@ -277,6 +277,17 @@ Tests lookups() {
        lookup_by_version},
       answers("init.lookup_beyond_driver", "a version beyond the driver's is refused",
               {invalid_value}, hdr, lookup_beyond_driver, second_lookup()),
+      {"init.lookup_per_thread",
+       "the model has no variants for per-thread default streams",
+       second_lookup() + model_only("a driver has them"),
+       {succeeds("cuGetProcAddress", model), holds("the pointer is null", model)},
+       [](Run& run) {
+         void* pointer = &pointer;
+         ProcAddressResult result{};
+         run.code("cuGetProcAddress",
+                  run.cu.cuGetProcAddress_v2("cuMemcpy", &pointer, 7000, 2, &result));
+         run.holds("the pointer is null", pointer == nullptr);
+       }},
       answers(
           "init.lookup_flags", "unknown flags of a lookup are refused", {invalid_value}, hdr,
           [](Run& run) {

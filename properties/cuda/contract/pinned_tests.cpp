@@ -142,6 +142,15 @@ Tests pinned_tests() {
        {},
        {code("cuMemHostAlloc", {ok}, lup)},
        size_zero},
+      {"pinned.size_zero_null",
+       "of which the model gives null",
+       model_only("what a driver gives is not known"),
+       {holds("the address is null", unsure)},
+       [](Run& run) {
+         void* address = &address;
+         run.must(run.cu.cuMemHostAlloc(&address, 0, 0), "cuMemHostAlloc");
+         run.holds("the address is null", address == nullptr);
+       }},
       {"pinned.flags_unknown",
        "unknown flags are refused",
        {},

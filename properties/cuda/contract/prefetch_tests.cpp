@@ -232,6 +232,18 @@ Tests prefetch_tests() {
         holds("after a prefetch it is on the device", model),
         holds("after one back it is on the host", model)},
        resident},
+      {"prefetch.partial",
+       "the model leaves a page behind, so that nobody takes a prefetch for residency",
+       concurrent() + model_only("a driver may move all or part"),
+       {holds("not all of it is on the device", model)},
+       [](Run& run) {
+         const abi::Stream stream = run.stream();
+         const DevicePointer address = run.managed(size);
+         run.must(prefetch(run, address, size, device_0, stream), "cuMemPrefetchAsync");
+         run.must(run.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+         run.holds("not all of it is on the device",
+                   run.model->resident_bytes(address, size, 0) < size);
+       }},
       {"prefetch.read_duplicated",
        "pages of a read-mostly range are copied, not moved, until someone writes",
        concurrent() + model_only("residency is not queryable"),

@@ -135,6 +135,11 @@ Tests refusals() {
           "registered.flags_unknown", "unknown flags are refused", {invalid_value}, hdr,
           [](Run& run) { return add(run, run.pageable(page), page, 0x100); }, can()),
       answers(
+          "registered.managed", "managed memory is the driver's already",
+          {invalid_value, already_registered}, unsure,
+          [](Run& run) { return add(run, host(run.managed(page)), page); },
+          can() + with(Attribute::managed_memory)),
+      answers(
           "registered.unmapped", "a range that is not mapped cannot be registered", {invalid_value},
           hdr, [](Run& run) { return add(run, unmapped(run), page); }, can()),
       answers(

@@ -1,4 +1,5 @@
 // assay-conformance: does this CUDA driver, or the model of one, keep the driver's contract?
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -200,6 +201,9 @@ int dispatch(const Options& options) {
     const Test* const test = find_test(options.one);
     if (test == nullptr) return usage_error(fmt::format("--one: no test '{}'", options.one));
     return run_one(*test, options.driver.path);
+  }
+  if (!std::isfinite(options.sequences.budget_s)) {  // CLI::Range lets a NaN pass
+    return usage_error("--time-budget is not a number of seconds from 0.1 to 86400");
   }
   if (options.facts) return print_facts(options.driver.path);
   if (options.sequence_child) return run_sequences(options.sequences, options.driver.path);
