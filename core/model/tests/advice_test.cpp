@@ -213,7 +213,10 @@ TEST_F(AdviceTest, ReadMostlyKeepsCopiesUntilItIsLifted) {
 
 TEST_F(AdviceTest, FreshMemoryHasNoAdvice) {
   EXPECT_STATUS(0, cuMemAdvise_v2(memory, 8 * page(), Advise::set_read_mostly, on_device));
+  EXPECT_STATUS(0, cuMemPrefetchAsync_v2(memory, 8 * page(), on_device, 0, nullptr));
+  EXPECT_STATUS(0, cuCtxSynchronize());
   EXPECT_STATUS(0, cuMemFree_v2(memory));
+  EXPECT_EQ(control().resident_bytes(memory, 8 * page(), 0), 0);
   int value = 0;
   EXPECT_STATUS(1, cuMemRangeGetAttribute(&value, 4, RangeAttribute::read_mostly, memory, 1));
   memory = managed_memory(8 * page());
