@@ -386,26 +386,6 @@ TEST_F(SchedulerTest, ThreadsShareStreams) {
   EXPECT_EQ(total, threads * rounds);
 }
 
-class EagerSchedulerTest : public SchedulerTest {
- protected:
-  EagerSchedulerTest() : SchedulerTest({.eager = true, .exclusive = false}) {}
-};
-
-TEST_F(EagerSchedulerTest, WorkRunsUnasked) {
-  const QueuePointer queue = stream();
-  std::atomic<bool> done{false};
-  Operation operation = note('a');
-  operation.run = [&done] {
-    done.store(true);
-    return Status::success;
-  };
-  scheduler_.enqueue(queue, gate());
-  scheduler_.enqueue(queue, std::move(operation));
-  open_.store(true);
-  while (!done.load()) std::this_thread::yield();
-  EXPECT_EQ(scheduler_.synchronize(queue), Status::success);
-}
-
 class ExclusiveSchedulerTest : public SchedulerTest {
  protected:
   ExclusiveSchedulerTest() : SchedulerTest({.eager = false, .exclusive = true}) {}
