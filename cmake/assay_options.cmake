@@ -24,6 +24,18 @@ if(ASSAY_SANITIZE)
   target_compile_definitions(assay_options INTERFACE ASSAY_SANITIZED=1)
 endif()
 
+# A build to carry to machines without its packages: only the C library stays dynamic, and what
+# else must come along lies in ../lib (scripts/package).
+option(ASSAY_PORTABLE "Link the C++ runtime and every library that can be statically" OFF)
+if(ASSAY_PORTABLE)
+  set(ZLIB_USE_STATIC_LIBS ON)
+  set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib")
+  set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+  add_library(assay_static_runtime INTERFACE)
+  target_link_options(assay_static_runtime INTERFACE -static-libstdc++ -static-libgcc
+                      -Wl,--exclude-libs,ALL -Wl,--as-needed)
+endif()
+
 # What results say of the build: compiler, flags, build type, sanitizers.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" assay_build_type_upper)
 string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${assay_build_type_upper}}" assay_flags)

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/natural.hpp"
 #include "assay/harness/output.hpp"
 #include "assay/harness/trace.hpp"
@@ -29,7 +30,8 @@ constexpr int exit_nothing = 77;
 constexpr const char* footer =
     "Exit codes: 0 every property held; 1 a subject failed, crashed or hung, or a mutant survived; "
     "2 usage or\nunreadable input; 70 internal error; 77 nothing could run.\n"
-    "Example: assay-verify --subject heap --property no_overlap --cases 1000 --seed 7";
+    "Examples: assay-verify --driver model --profile h200 --subject managed\n"
+    "          assay-verify --subject heap --property no_overlap --cases 1000 --seed 7";
 
 struct Options {
   std::vector<std::string> subjects;
@@ -42,6 +44,8 @@ struct Options {
   std::string out;
   std::string traces = "traces";
   std::string reproduce;
+  std::string driver;
+  std::string profile;
   bool mutants = false;
   bool with_mutants = false;
   bool demos = false;
@@ -261,6 +265,14 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--reproduce", options.reproduce,
                  "run the failure of this trace again; with --subject, on another subject")
       ->type_name("TRACE");
+  app.add_option("--driver", options.driver,
+                 "CUDA driver library of the subjects that need one, or \"model\": the model that "
+                 "comes with assay (default: $ASSAY_CUDA_DRIVER, else libcuda.so.1)")
+      ->type_name("PATH");
+  app.add_option("--profile", options.profile,
+                 "what the model models: h200, no_concurrent_managed_access, driver_11_8, or a "
+                 "file")
+      ->type_name("NAME");
   app.add_flag("--mutants", options.mutants,
                "check that each broken allocator is caught, instead of the shipped subjects");
   app.add_flag("--with-mutants", options.with_mutants, "the same, besides the chosen subjects");
@@ -284,6 +296,9 @@ int run(int argument_count, char** arguments) {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? exit_good : exit_usage;
+  }
+  if (const auto wrong = harness::choose_driver(options.driver, options.profile); !wrong.empty()) {
+    return usage_error(wrong);
   }
   if (!options.serve.empty()) return serve(options.serve);
   if (options.list) {

@@ -1,4 +1,5 @@
-// first_touch: a block allocated, one byte written to each of its pages, freed.
+// first_touch: a block allocated, one byte written to each of its pages, freed. Memory that the
+// host cannot touch is filled by its device instead.
 #include "../runner/family.hpp"
 #include "assay/base/system.hpp"
 
@@ -12,7 +13,6 @@ class FirstTouch {
                                 .sizes = {.first = std::size_t{4} << 10,
                                           .last = std::size_t{64} << 20,
                                           .last_full = std::size_t{256} << 20},
-                                .needs = Capabilities::host_access,
                                 .allocations = 1,
                                 .touches = true};
 
@@ -24,6 +24,12 @@ class FirstTouch {
     if (!block) [[unlikely]] {
       error = block.error();
       return false;
+    }
+    if (!backing.can(Capabilities::host_access)) {
+      const auto filled = backing.fill(block.value(), 0, request_.size, std::byte{1});
+      backing.deallocate(block.value(), request_);
+      if (!filled) error = filled.error();
+      return filled.has_value();
     }
     // Volatile: no compiler may know that the block is freed unread.
     auto* const bytes =

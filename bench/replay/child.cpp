@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/json_number.hpp"
 #include "assay/harness/process.hpp"
 #include "assay/harness/text_cursor.hpp"
@@ -202,8 +203,15 @@ int child_main(std::span<char* const> arguments, const Subject& subject) {
   }
   auto backing = subject.make({});
   if (!backing) {
-    if (backing.error().code == ErrorCode::not_supported) return skip(describe(backing.error()));
+    const ErrorCode code = backing.error().code;
+    if (subject.needs_driver && !harness::why_no_driver(code).empty()) {
+      return skip(harness::why_no_driver(code));
+    }
+    if (code == ErrorCode::not_supported) return skip(describe(backing.error()));
     return say("error", describe(backing.error()), {.problem = "not made"});
+  }
+  if (subject.needs_driver && harness::driver_is_model()) {
+    return skip(std::string(harness::not_timed_on_model));
   }
   ReplayOptions replay_options;
   replay_options.touch = touch == "none"  ? harness::Touch::none

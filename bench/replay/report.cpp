@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/json_number.hpp"
 #include "assay/harness/result_context.hpp"
 
@@ -19,6 +20,11 @@ double timer_cost_ns(const Report& report) {
   double cost = 0;
   for (const Row& row : report.rows) cost = std::max(cost, row.timer_cost_ns);
   return cost;
+}
+
+bool used_driver(const Row& row) {
+  const harness::Subject* const subject = harness::find_subject(row.subject);
+  return subject != nullptr && subject->needs_driver && row.status != "skipped";
 }
 
 Json trace_json(const Report& report) {
@@ -137,6 +143,9 @@ Json to_json(const Report& report) {
   Json json;
   json["schema"] = "assay.replay/1";
   json["context"] = harness::result_context(report.seed);
+  if (std::ranges::any_of(report.rows, used_driver)) {
+    json["context"].update(harness::driver_context());
+  }
   json["context"]["assay_schema"] = "assay.replay/1";
   json["trace"] = trace_json(report);
   Json& options = json["options"];

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "assay/base/system.hpp"
+#include "assay/harness/driver_facts.hpp"
 #include "row_json.hpp"
 
 namespace assay::bench {
@@ -73,13 +74,20 @@ class RunningRow {
       return fmt::format("{}needs {} bytes of memory, {} are available", skip_prefix, needed, free);
     }
     auto made = row_->subject->make({});
-    if (!made) return fmt::format("{}{}", error_prefix, describe(made.error()));
+    if (!made) {
+      const std::string why =
+          row_->subject->needs_driver ? harness::why_no_driver(made.error().code) : "";
+      return why.empty() ? fmt::format("{}{}", error_prefix, describe(made.error()))
+                         : fmt::format("{}{}", skip_prefix, why);
+    }
     backing_ = std::move(made).value();
     if (!backing_->can(row_->family->needs)) {
       return fmt::format("{}the subject lacks a capability that the row needs", skip_prefix);
     }
     const std::string wrong = row_->family->verify(*backing_, input_);
-    return wrong.empty() ? "" : fmt::format("{}{}", error_prefix, wrong);
+    if (!wrong.empty()) return fmt::format("{}{}", error_prefix, wrong);
+    const bool on_model = row_->subject->needs_driver && harness::driver_is_model();
+    return on_model ? fmt::format("{}{}", skip_prefix, harness::not_timed_on_model) : "";
   }
 
   const Row* row_;

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "assay/cuda/driver.hpp"
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/output.hpp"
 #include "assay/harness/process.hpp"
 #include "assay/harness/result_context.hpp"
@@ -78,11 +80,12 @@ void print_subjects(const Offer& offer) {
 }
 
 /// The context of the results, or what is wrong with a key of --benchmark_context.
-std::optional<Json> context_of(const Options& options) {
+std::optional<Json> context_of(const Options& options, bool needs_driver) {
   Json context = library_context();
   context["executable"] = "assay-bench";
   context["assay_schema"] = schema;
   context.update(harness::result_context(options.seed));
+  if (needs_driver) context.update(harness::driver_context());
   context["scope"] = options.scope == Scope::full ? "full" : "standard";
   context["iteration_policy"] =
       options.smoke ? "smoke: one iteration"
@@ -98,11 +101,33 @@ std::optional<Json> context_of(const Options& options) {
 }
 
 /// Rows that match, subject by subject, without those of absent subjects.
+struct Absent {
+  const Subject* subject;
+  std::string reason;
+};
 struct Selection {
   std::vector<std::vector<Row>> by_subject;
-  std::vector<const Subject*> absent;  ///< subjects of which rows would match
+  std::vector<Absent> absent;  ///< subjects of which rows would match
   std::vector<Row> all;
+
+  [[nodiscard]] bool needs_driver() const {
+    return std::ranges::any_of(by_subject,
+                               [](const auto& rows) { return rows[0].subject->needs_driver; });
+  }
 };
+
+/// Why no row of the subject can be measured here, or empty.
+std::string why_absent(const Subject& subject, const Options& options) {
+  if (!is_present(subject)) return how_to_get(subject);
+  if (!subject.needs_driver || options.list_tests) return "";
+  if (const auto driver = cuda::Driver::instance(); !driver) {
+    const std::string why = harness::why_no_driver(driver.error().code);
+    return why.empty() ? describe(driver.error()) : why;
+  }
+  // A smoke run checks the rows there, and shows no figure of them.
+  const bool timed = !options.smoke;
+  return timed && harness::driver_is_model() ? std::string(harness::not_timed_on_model) : "";
+}
 
 Selection select_rows(const Options& options, const Offer& offer, const RowFilter& filter,
                       std::span<const Subject* const> subjects) {
@@ -114,8 +139,8 @@ Selection select_rows(const Options& options, const Offer& offer, const RowFilte
     std::ranges::copy_if(rows, std::back_inserter(own),
                          [&](const Row& row) { return row.subject == subject; });
     if (own.empty()) continue;
-    if (!is_present(*subject)) {
-      selection.absent.push_back(subject);
+    if (std::string reason = why_absent(*subject, options); !reason.empty()) {
+      selection.absent.push_back({subject, std::move(reason)});
       continue;
     }
     selection.all.insert(selection.all.end(), own.begin(), own.end());
@@ -195,10 +220,10 @@ Exit run_parent(const Options& options, const Offer& offer) {
       return Exit::usage;
     }
   }
-  auto context = context_of(options);
+  auto context = context_of(options, selection.needs_driver());
   if (!context) return Exit::usage;
   Run run;
-  for (const Subject* subject : selection.absent) run.skip(*subject, how_to_get(*subject));
+  for (const Absent& one : selection.absent) run.skip(*one.subject, one.reason);
   measure(options, selection, run);
   return deliver(options, std::move(*context), std::move(run));
 }

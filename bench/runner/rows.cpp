@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <link.h>
 
+#include "assay/harness/driver_facts.hpp"
+
 namespace assay::bench {
 namespace {
 
@@ -105,6 +107,7 @@ bool RowFilter::matches(const std::string& name) const {
 }
 
 bool is_present(const harness::Subject& subject) {
+  if (subject.needs_driver) return harness::driver_is_present();
   if (!subject.is_process()) return true;
   if (sanitized) return false;  // a sanitizer's own malloc cannot be replaced
   if (in_loader_cache(subject.preload)) return true;
@@ -116,6 +119,7 @@ bool is_present(const harness::Subject& subject) {
 }
 
 std::string how_to_get(const harness::Subject& subject) {
+  if (subject.needs_driver) return harness::why_no_driver(ErrorCode::no_driver);
   if (sanitized) return "not measured in a sanitized build";
   return fmt::format("{} is not installed: install {}", subject.preload, subject.package);
 }

@@ -52,8 +52,8 @@ class RowFilter {
   bool negated_ = false;
 };
 
-/// Is the library of a process subject installed? True for every other subject. Looks where the
-/// loader looks, without loading anything.
+/// Is the library that a subject needs installed: the one that replaces malloc, or a CUDA driver?
+/// True for every other subject. Looks where the loader looks, and runs nothing of it.
 [[nodiscard]] bool is_present(const harness::Subject& subject);
 
 /// Why a subject that is not present was skipped, and what to do about it.

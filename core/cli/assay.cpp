@@ -37,6 +37,7 @@ constexpr std::array verbs = {
          "assay-verify"},
     Verb{"bench", "what does each allocator cost? verified measurements", "assay-bench"},
     Verb{"replay", "what would a recorded workload do on it?", "assay-replay"},
+    Verb{"doctor", "what can this host run, and what is missing?", "assay-doctor"},
     Verb{"gate", "did a change make it slower or wrong? one verdict"},
     Verb{"plot", "figures from results"},
     Verb{"report", "one page from everything"},
@@ -85,17 +86,33 @@ Exit become(const std::string& program, std::vector<std::string> arguments, std:
   return Exit::nothing_ran;
 }
 
-/// The value of `key` in assay-tools.conf ("key = value" lines) beside this program.
+/// The value of `key` in assay-tools.conf ("key = value" lines) beside this program. A value that
+/// begins with "../" is meant from there, so that a carried folder may lie anywhere.
 std::string configured(std::string_view key) {
   const std::string self = assay::harness::this_program();
-  std::ifstream file(self.substr(0, self.rfind('/') + 1) + "assay-tools.conf");
+  const std::string folder = self.substr(0, self.rfind('/') + 1);
+  std::ifstream file(folder + "assay-tools.conf");
   for (std::string line; std::getline(file, line);) {
     const auto equals = line.find(" = ");
-    if (equals != std::string::npos && line.compare(0, equals, key) == 0) {
-      return line.substr(equals + 3);
-    }
+    if (equals == std::string::npos || line.compare(0, equals, key) != 0) continue;
+    const std::string value = line.substr(equals + 3);
+    return value.starts_with("../") ? folder + value : value;
   }
   return "";
+}
+
+/// The program of that name: as given if it has a slash, else looked for along PATH.
+std::string in_path(const std::string& name) {
+  if (name.empty() || name.contains('/')) return name;
+  const char* const path = std::getenv("PATH");
+  std::string_view left = path != nullptr ? path : "";
+  while (!left.empty()) {
+    const std::string_view folder = left.substr(0, left.find(':'));
+    left.remove_prefix(std::min(left.size(), folder.size() + 1));
+    std::string found = fmt::format("{}/{}", folder, name);
+    if (!folder.empty() && ::access(found.c_str(), X_OK) == 0) return found;
+  }
+  return name;
 }
 
 std::string setting(const char* variable, std::string_view key) {
@@ -104,7 +121,7 @@ std::string setting(const char* variable, std::string_view key) {
 }
 
 Exit run_tool(const Verb& verb, const std::vector<std::string>& rest) {
-  const std::string python = setting("ASSAY_PYTHON", "python");
+  const std::string python = in_path(setting("ASSAY_PYTHON", "python"));
   const std::string tools = setting("ASSAY_TOOLS", "tools");
   if (python.empty() || ::access(python.c_str(), X_OK) != 0) {
     complain("{}: there is no Python interpreter at '{}'; run scripts/setup, or set ASSAY_PYTHON",

@@ -56,8 +56,8 @@ class Programs {
 TEST(Assay, HelpHoldsTheVerbsTheExitCodesAndAnExample) {
   const auto child = assay({"--help"});
   EXPECT_EQ(child.code, 0);
-  for (const char* text : {"verify ", "bench ", "replay ", "gate ", "plot ", "report ", "subjects ",
-                           "Exit codes", "  77  ", "ASSAY_LIBEXEC", "Example:"}) {
+  for (const char* text : {"verify ", "bench ", "replay ", "doctor ", "gate ", "plot ", "report ",
+                           "subjects ", "Exit codes", "  77  ", "ASSAY_LIBEXEC", "Example:"}) {
     EXPECT_NE(child.standard_output.find(text), std::string::npos) << text;
   }
 }

@@ -48,7 +48,7 @@ TEST(MakeBacking, ErrorsPointIntoTheSpec) {
   for (int i = 0; i < 40; ++i) deep = "tracing(" + deep + ")";
   for (const Refusal& refusal : {
            Refusal{"", 1, "a name or a size is expected here, but the spec ends"},
-           Refusal{"heep", 1, "unknown backing 'heep'; there are heap, virtual, slab_pool"},
+           Refusal{"heep", 1, "unknown backing 'heep'; there are heap, virtual, managed"},
            Refusal{"slab_pool(quota(512MiB, virtua))", 25, "unknown backing 'virtua'"},
            Refusal{"quota(5TiB, heap)", 8, "unknown unit 'TiB': write B, KiB, MiB or GiB"},
            Refusal{"quota(5Mib, heap)", 8, "unknown unit 'Mib'"},

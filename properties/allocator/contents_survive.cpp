@@ -11,7 +11,6 @@ const Property& contents_survive() {
   static constexpr Property property{
       .id = "contents_survive",
       .goal = "a block keeps every byte until it is freed, and what fits through a resize",
-      .needs = Capabilities::host_access,
       .commands =
           [] {
             auto lists = command_lists({.length = 130,

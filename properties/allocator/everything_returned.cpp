@@ -1,6 +1,7 @@
 // Goal: when every block was freed, nothing is held: not in the subject's own count, not in the
-// upstream once the subject is gone, and not a little more with every round.
-// Method: random lists, drained; the checking backing below must then be empty. Two lists run for
+// upstream or the driver once the subject is gone, and not a little more with every round.
+// Method: random lists, drained; the checking backing below, or the model of a driver, must then be
+// empty. Two lists run for
 // 1,000 rounds in one process, each drained: what is held must not grow from round 100 to 1,000.
 #include <fmt/format.h>
 
@@ -38,6 +39,11 @@ std::optional<Violation> judge(const Case& which, const CaseRun& run) {
     return Violation{end, fmt::format("after its end the upstream still holds {} blocks of {} "
                                       "bytes",
                                       figures.upstream_live_blocks, figures.upstream_live_bytes)};
+  }
+  constexpr std::uint32_t of_the_subject_alone = 2;
+  if (figures.has_driver == of_the_subject_alone && figures.driver_bytes != 0) {
+    return Violation{
+        end, fmt::format("after its end the driver still holds {} bytes", figures.driver_bytes)};
   }
   if (grows_steadily(figures)) {
     const std::uint64_t grown = figures.samples[harness::sample_limit - 1] - figures.samples[0];

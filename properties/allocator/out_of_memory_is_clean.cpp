@@ -3,8 +3,9 @@
 // Method: small blocks are filled, then large ones asked for until a limit is met, among them sizes
 // that no machine can serve (fault:B-11); everything is checked, freed, and the same sizes asked
 // for again in the same order. The limit is the checking backing's for a subject with an upstream,
-// else RLIMIT_AS beyond what is mapped after a warm-up. Large blocks are not written, so no page of
-// theirs exists and running out costs nothing.
+// the capacity of the driver's model for memory of a driver, else RLIMIT_AS beyond what is mapped
+// after a warm-up. Large blocks are not written, so no page of theirs exists and running out costs
+// nothing.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -165,20 +166,27 @@ const Property& out_of_memory_is_clean() {
   static constexpr Property property{
       .id = "out_of_memory_is_clean",
       .goal = "a request that cannot be served fails as an error and changes nothing",
-      .needs = Capabilities::host_access,
       .commands = waves,
       .judge = judge,
       .prepare =
           [](const ChildFacts& facts, std::uint32_t, Case& which) {
-            std::uint64_t& limit = facts.takes_upstream != 0 ? which.settings.upstream_limit
-                                                             : which.settings.address_space_limit;
-            limit = limit_bytes;
+            harness::CaseSettings& settings = which.settings;
+            if (facts.takes_upstream != 0) {
+              settings.upstream_limit = limit_bytes;
+            } else if (facts.driver != 0) {
+              settings.driver_capacity = limit_bytes;
+            } else {
+              settings.address_space_limit = limit_bytes;
+            }
           },
       .not_applicable = [](const ChildFacts& facts) -> std::string {
+        if (facts.takes_upstream != 0) return "";
+        // A real driver has no limit to set: what it has must be left to the others on the device.
+        if (facts.driver != 0) {
+          return facts.limits_driver != 0 ? "" : "a real driver's memory cannot be limited";
+        }
         // A sanitizer's shadow and quarantine live in the address space that would be limited.
-        return facts.instrumented != 0 && facts.takes_upstream == 0
-                   ? "no address space limit in a sanitizer build"
-                   : "";
+        return facts.instrumented != 0 ? "no address space limit in a sanitizer build" : "";
       }};
   return property;
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/result_context.hpp"
 #include "cell.hpp"
 
@@ -152,6 +153,10 @@ class Campaign {
   harness::VerifyResult collect(double elapsed_s) {
     harness::VerifyResult result;
     result.context = harness::result_context(plan_.seed);
+    const auto used_driver = [](const Job& job) {
+      return job.subject->needs_driver && job.told.ran;
+    };
+    if (std::ranges::any_of(jobs_, used_driver)) result.context.update(harness::driver_context());
     result.seed = plan_.seed;
     result.elapsed_s = elapsed_s;
     for (const Property* property : plan_.properties) {

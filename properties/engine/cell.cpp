@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/shrink.hpp"
 #include "generators.hpp"
 
@@ -18,6 +19,7 @@ using harness::VerifyCell;
 using std::chrono::milliseconds;
 
 constexpr milliseconds shrinking_stall{150};
+constexpr milliseconds shrinking_stall_with_driver{4000};  // a case makes a context first
 constexpr milliseconds shrinking_time_max{5000};
 constexpr milliseconds shrinking_time_max_of_hang{2000};  // each candidate that hangs costs a stall
 constexpr auto shrinking_time_min = milliseconds(500);    // even when the cell's time is up
@@ -50,6 +52,8 @@ struct Found {
 /// Shrinks the commands; the result failed in the same way, in a run of its own.
 void shrink_case(const Property& property, ChildServer& server, Found& found,
                  const CellPlan& plan) {
+  const milliseconds short_stall =
+      server.facts().driver != 0 ? shrinking_stall_with_driver : shrinking_stall;
   const CellOutcome wanted = found.judgement.outcome;
   // What fails in a command must go on failing in one, not in the drain behind it: the last line of
   // the list then names the culprit.
@@ -66,7 +70,7 @@ void shrink_case(const Property& property, ChildServer& server, Found& found,
   };
   const harness::StillFails still_fails =
       [&](const Commands& commands) -> std::optional<std::uint32_t> {
-    const auto [run, judgement] = try_case(commands, shrinking_stall);
+    const auto [run, judgement] = try_case(commands, short_stall);
     if (judgement.outcome != wanted) return std::nullopt;
     if (in_command && judgement.step >= commands.size()) return std::nullopt;
     return judgement.step;
@@ -181,6 +185,13 @@ Judgement judge(const Property& property, const Case& which, const CaseRun& run)
 std::string why_not_here(const Subject& subject, const ChildFacts& facts) {
   if (subject.origin == harness::Origin::foreign && harness::built_with_sanitizers()) {
     return "foreign libraries run in uninstrumented builds only";
+  }
+  const auto failure = static_cast<ErrorCode>(facts.make_error);
+  if (subject.needs_driver && failure != ErrorCode::none) {
+    if (std::string why = harness::why_no_driver(failure); !why.empty()) return why;
+  }
+  if (facts.why_unmade[0] != '\0') {
+    return fmt::format("it cannot be made here: {}", facts.why_unmade);
   }
   if (facts.make_error != 0) {
     return fmt::format("it cannot be made here: {}",

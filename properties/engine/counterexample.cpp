@@ -22,6 +22,8 @@ std::string describe_outcome(const Outcome& outcome) {
     case Status::skipped: return "skipped";
     case Status::refused: return name_of(static_cast<ErrorCode>(outcome.error_code));
     case Status::mismatch: return fmt::format("wrong byte {}", outcome.bad_offset);
+    case Status::unreachable:
+      return fmt::format("unreachable: {}", name_of(static_cast<ErrorCode>(outcome.error_code)));
   }
   return "";
 }
@@ -195,6 +197,9 @@ Trace to_trace(const Counterexample& counterexample) {
   add_extra(trace, "cycles", std::to_string(which.settings.cycles));
   add_extra(trace, "address_space_limit", std::to_string(which.settings.address_space_limit));
   add_extra(trace, "upstream_limit", std::to_string(which.settings.upstream_limit));
+  if (which.settings.driver_capacity != 0) {
+    add_extra(trace, "driver_capacity", std::to_string(which.settings.driver_capacity));
+  }
   add_extra(trace, "sized_free", std::to_string(which.settings.sized_free));
   add_extra(trace, "outcome", std::string(harness::name_of(counterexample.outcome)));
   add_extra(trace, "detail", counterexample.detail);
@@ -214,6 +219,7 @@ std::expected<Counterexample, std::string> from_trace(const Trace& trace) {
        {read_extra(trace, "cycles", settings.cycles),
         read_extra(trace, "address_space_limit", settings.address_space_limit),
         read_extra(trace, "upstream_limit", settings.upstream_limit),
+        read_extra(trace, "driver_capacity", settings.driver_capacity),
         read_extra(trace, "sized_free", settings.sized_free)}) {
     if (problem) return std::unexpected(*problem);
   }

@@ -16,13 +16,19 @@ struct LiveBlock {
   std::uint64_t capacity = 0;
 };
 
+/// The allocator did what it was asked, whatever its bytes turned out to be.
+[[nodiscard]] inline bool was_done(const Outcome& outcome) noexcept {
+  return outcome.status == Status::done || outcome.status == Status::mismatch ||
+         outcome.status == Status::unreachable;
+}
+
 /// Follows the commands with their outcomes; judges look at it before and after each step.
 class SlotModel {
  public:
   /// Takes the effect of one command. **Pre** the outcome is not not_run.
   void apply(const Command& command, const Outcome& outcome, std::uint32_t step) noexcept {
     LiveBlock& slot = slots_[command.slot];
-    if (outcome.status != Status::done && outcome.status != Status::mismatch) return;
+    if (!was_done(outcome)) return;
     switch (command.operation) {
       case Operation::allocate:
         slot = {outcome.block,   step, command.size, command.alignment, outcome.address,
@@ -50,7 +56,7 @@ class SlotModel {
 /// True if the command put or moved a block: its outcome has an address.
 [[nodiscard]] inline bool places_block(const Command& command, const Outcome& outcome) noexcept {
   return (command.operation == Operation::allocate || command.operation == Operation::resize) &&
-         (outcome.status == Status::done || outcome.status == Status::mismatch);
+         was_done(outcome);
 }
 
 /// Calls `look(model_before, command, outcome, step)` for each step that ran, until it returns a

@@ -15,7 +15,7 @@ namespace assay::tenant {
 namespace {
 
 constexpr std::size_t slots = 6;
-constexpr std::uint64_t page = CheckingUpstream::page;
+const std::size_t& page = CheckingUpstream::page;
 
 /// What should be true.
 struct Model {

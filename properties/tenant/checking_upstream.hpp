@@ -3,17 +3,22 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "assay/backing/backing.hpp"
 #include "assay/base/checked.hpp"
 
 namespace assay::tenant {
 
-/// Hands out addresses, no memory, in pages of `page` bytes. Knows how much is out at any moment,
-/// and whether that ever passed the limit it was told. Calls can be made to fail.
+/// Hands out pages of `page` bytes: addresses without memory, or blocks of the program's leaf where
+/// it has one. Knows how much is out at any moment, and whether that ever passed the limit it was
+/// told. Calls can be made to fail.
 class CheckingUpstream final : public Backing {
  public:
-  static constexpr std::size_t page = 64;
+  static inline std::size_t page = 64;  ///< with a leaf its granularity
+  static inline Ref<Backing> leaf;      ///< memory of a real backing, or none
 
   static Ref<CheckingUpstream> make() { return Ref<CheckingUpstream>::adopt(new CheckingUpstream); }
 
@@ -36,6 +41,10 @@ class CheckingUpstream final : public Backing {
                  .granularity = page,
                  .natural_alignment = page}) {}
 
+  ~CheckingUpstream() override {
+    for (const auto& [block, request] : lost_) leaf->deallocate(block, request);
+  }
+
   static bool due(std::atomic<std::uint64_t>& countdown) noexcept {
     std::uint64_t left = countdown.load();
     while (left != 0 && !countdown.compare_exchange_weak(left, left - 1)) {
@@ -56,25 +65,43 @@ class CheckingUpstream final : public Backing {
       return {};
     }
     const std::size_t capacity = align_up(request.size, page);
-    hold(capacity);
-    return {next_address_.fetch_add(std::uint64_t{1} << 32), capacity};
+    if (!leaf) {
+      hold(capacity);
+      return {next_address_.fetch_add(std::uint64_t{1} << 32), capacity};
+    }
+    const Block block = allocate_from(*leaf, request, error);
+    if (block) hold(block.capacity);
+    return block;
   }
-  Freed do_deallocate(Block block, const Release&) noexcept override {
-    if (due(fail_free_in)) return Freed::failed;  // its bytes stay held
+  Freed do_deallocate(Block block, const Release& release) noexcept override {
+    if (due(fail_free_in)) {  // its bytes stay held
+      const std::lock_guard lock(mutex_);
+      if (leaf) lost_.emplace_back(block, release.request);
+      return Freed::failed;
+    }
     held_.fetch_sub(block.capacity);
-    return Freed::now;
+    return leaf ? deallocate_to(*leaf, block, release) : Freed::now;
   }
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override {
     return align_up(request.size, page);
   }
   [[nodiscard]] Usage do_usage() const noexcept override { return {0, held(), held()}; }
-  Block do_resize(Block block, const Request&, const Request& to, MayMove,
+  Block do_resize(Block block, const Request& from, const Request& to, MayMove,
                   Error& error) noexcept override {
     if (due(fail_resize_in)) {
       error = Error::make(ErrorCode::out_of_memory, "resize", info().id, to.size);
       return {};
     }
     const std::size_t capacity = align_up(to.size, page);
+    if (leaf && capacity != block.capacity) {
+      // Always to a block of the exact size, so that the account is compared with what is asked.
+      const Block moved = allocate_from(*leaf, to, error);
+      if (!moved) return {};
+      if (capacity > block.capacity) hold(capacity - block.capacity);
+      if (capacity < block.capacity) held_.fetch_sub(block.capacity - capacity);
+      deallocate_to(*leaf, block, Release{from, false});
+      return moved;
+    }
     if (capacity > block.capacity) hold(capacity - block.capacity);
     if (capacity < block.capacity) held_.fetch_sub(block.capacity - capacity);
     return {block.address, capacity};
@@ -84,6 +111,8 @@ class CheckingUpstream final : public Backing {
   std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> most_held_{0};
   std::atomic<bool> passed_limit_{false};
+  std::mutex mutex_;
+  std::vector<std::pair<Block, Request>> lost_;  ///< blocks of the leaf whose free was to fail
 };
 
 }  // namespace assay::tenant

@@ -14,10 +14,12 @@ namespace {
 
 constexpr int thread_count = 4;
 constexpr int steps = 4000;
+constexpr int steps_with_memory = 300;  // each is calls of a driver
 
 /// Allocates and frees one to three blocks at a time until the limit was passed once.
 void storm(Backing& chain, const CheckingUpstream& upstream, std::uint64_t random) {
-  for (int step = 0; step < steps && !upstream.passed_limit(); ++step) {
+  const int last = CheckingUpstream::leaf ? steps_with_memory : steps;
+  for (int step = 0; step < last && !upstream.passed_limit(); ++step) {
     std::vector<std::pair<Block, Request>> held;
     random = random * 6364136223846793005u + 1442695040888963407u;
     for (std::uint64_t i = 0; i <= (random >> 60) % 3; ++i) {
@@ -31,7 +33,7 @@ void storm(Backing& chain, const CheckingUpstream& upstream, std::uint64_t rando
 }  // namespace
 
 std::optional<std::string> limit_holds_under_threads(AccountFactory make) {
-  constexpr std::uint64_t limit = 5 * CheckingUpstream::page;
+  const std::uint64_t limit = 5 * CheckingUpstream::page;
   const auto upstream = CheckingUpstream::make();
   upstream->limit = limit;
   const auto account = make(limit, upstream);

@@ -10,8 +10,10 @@
 namespace assay::tenant {
 namespace {
 
-constexpr std::uint64_t page = CheckingUpstream::page;
-constexpr std::uint64_t limit = 64 * page;
+/// A limit with room for all of the scenario, whatever the page of the memory below.
+std::uint64_t whole_limit() {
+  return 64 * std::uint64_t{CheckingUpstream::page};
+}
 
 /// Allocates, grows, shrinks and frees; frees whatever it has left. Says what differs, or nothing.
 std::optional<std::string> scenario(Backing& chain, const AccountUnderTest& account,
@@ -49,6 +51,7 @@ using Countdown = std::atomic<std::uint64_t> CheckingUpstream::*;
 
 std::optional<std::string> with_failures(AccountFactory make, Countdown countdown,
                                          const char* kind) {
+  const std::uint64_t limit = whole_limit();
   for (std::uint64_t k = 1;; ++k) {
     const auto upstream = CheckingUpstream::make();
     const auto account = make(limit, upstream);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "assay/backing/make_backing.hpp"
+#include "checking_upstream.hpp"
 #include "properties.hpp"
 
 namespace assay::tenant {
@@ -25,10 +27,13 @@ std::span<const TenantProperty> tenant_properties() noexcept {
 namespace {
 
 constexpr std::string_view usage =
-    "usage: tenant-properties [NAME]\n"
+    "usage: tenant-properties [--leaf SPEC] [NAME]\n"
     "Runs NAME, a property (it must hold for the quota) or a mutant (its property must catch it),\n"
     "or all of them.\n"
-    "  --list    names them\n"
+    "  --list       names them\n"
+    "  --leaf SPEC  the quota stands on this backing, such as managed, pinned or device (the "
+    "driver\n"
+    "               is that of ASSAY_CUDA_DRIVER); its properties only, no mutants\n"
     "exit codes: 0 good, 1 a property failed or a mutant lives, 2 usage, 70 internal error\n"
     "example: tenant-properties refuses_at_equality\n";
 
@@ -60,7 +65,7 @@ int run(std::string_view name) {
     good = holds(property) && good;
   }
   for (const AccountMutant& mutant : account_mutants()) {
-    if (!name.empty() && name != mutant.name) continue;
+    if (CheckingUpstream::leaf || (!name.empty() && name != mutant.name)) continue;
     found = true;
     good = killed(mutant) && good;
   }
@@ -69,6 +74,18 @@ int run(std::string_view name) {
     return 2;
   }
   return good ? 0 : 1;
+}
+
+/// Makes the leaf that every account stands on; an exit code if it cannot be made.
+int stand_on(std::string_view spec) {
+  auto made = make_backing(spec);
+  if (!made) {
+    fmt::print(stderr, "tenant-properties: --leaf {}\n", made.error().describe());
+    return 2;
+  }
+  CheckingUpstream::leaf = *std::move(made);
+  CheckingUpstream::page = CheckingUpstream::leaf->info().granularity;
+  return 0;
 }
 
 int list() {
@@ -86,6 +103,11 @@ int list() {
 
 int main(int count, char** arguments) {
   try {
+    if (count > 2 && std::string_view(arguments[1]) == "--leaf") {
+      if (const int wrong = assay::tenant::stand_on(arguments[2]); wrong != 0) return wrong;
+      count -= 2;
+      arguments += 2;
+    }
     const std::string_view first = count > 1 ? arguments[1] : "";
     if (first == "--help") {
       fmt::print("{}", assay::tenant::usage);
@@ -96,7 +118,9 @@ int main(int count, char** arguments) {
       fmt::print(stderr, "{}", assay::tenant::usage);
       return 2;
     }
-    return assay::tenant::run(first);
+    const int code = assay::tenant::run(first);
+    assay::tenant::CheckingUpstream::leaf = {};
+    return code;
   } catch (const std::exception& error) {
     fmt::print(stderr, "tenant-properties: internal error: {}\n", error.what());
     return 70;

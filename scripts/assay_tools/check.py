@@ -50,7 +50,7 @@ def check_shell() -> bool:
     return succeeds(["shellcheck", *[f"scripts/{n}" for n in SHELL_SCRIPTS], ".ci/run"])
 
 
-SHELL_SCRIPTS = ["setup", "run", "test", "check", "sanitize"]
+SHELL_SCRIPTS = ["setup", "run", "test", "check", "sanitize", "package", "gpu-check"]
 
 
 def check_python() -> bool:
@@ -155,6 +155,10 @@ def check_full_build_by_clang() -> bool:
     return succeeds(["scripts/test", "--preset", "clang"])
 
 
+def check_package() -> bool:
+    return succeeds(["scripts/package", "--test"])
+
+
 STAGES = [
     Stage("format", check_format),
     Stage("shell", check_shell),
@@ -170,6 +174,7 @@ STAGES = [
     Stage("build and test (clang)", check_full_build_by_clang, full=True),
     Stage("static analyzer", lambda: check_lint(ANALYZER), full=True),
     Stage("fresh seeds", check_fresh_seeds, full=True),
+    Stage("package in a bare root", check_package, full=True),
 ]
 
 

@@ -64,3 +64,9 @@ def size(digits: str) -> int | None:
         return None
     value = int(digits.lstrip("0") or "0")
     return value if value <= SIZE_MAX else None
+
+
+def is_model(context: Mapping[str, Any]) -> bool:
+    """Whether a result's driver is the model: it says nothing of a device, least of all times."""
+    kinds = (str(context.get("driver", "")), str(context.get("device_kind", "")))
+    return any(kind.lower().startswith("model") for kind in kinds)

@@ -18,7 +18,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 TRACE = ROOT / "core" / "tests" / "data" / "traces" / "lm-step-a.csv.gz"
-TARGETS = ["assay", "assay-verify", "assay-preload-child", "assay-bench", "assay-replay"]
+TARGETS = [
+    "assay", "assay-verify", "assay-preload-child", "assay-bench", "assay-replay",
+    "assay_cuda_model",
+]  # fmt: skip
+# Without a GPU the backings over a driver are verified on its model, as each of these drivers.
+PROFILES = ("h200", "no_concurrent_managed_access", "driver_11_8")
+DRIVER_SUBJECTS = ("managed", "pinned", "device", "tenant_managed", "tenant_device")
+MODEL_SECONDS = 8
 NEED_FREE_MIB = 500
 
 EXIT_GOOD, EXIT_BAD, EXIT_USAGE, EXIT_INTERNAL = 0, 1, 2, 70
@@ -104,11 +111,39 @@ def measure(loop: Loop, trace: Path) -> bool:
     return all(loop.run(stage) for stage in stages)
 
 
+def verify_on_model(loop: Loop) -> bool:
+    """Where no GPU is: the same properties, asked of the model. Nothing is timed on it."""
+    if load(loop.folder / "verify.json")["context"].get("driver") == "driver":
+        return True
+    subjects = [word for subject in DRIVER_SUBJECTS for word in ("--subject", subject)]
+    limits = ["--time-budget", str(MODEL_SECONDS), "--traces", str(loop.folder / "traces")]
+    return all(
+        loop.run(
+            Stage(
+                f"model-{profile}",
+                [*verb("verify"), "--driver", "model", "--profile", profile, *subjects, *limits,
+                 "--out", str(model_file(loop.folder, profile))],
+                MAY_FAIL,
+            )
+        )
+        for profile in PROFILES
+    )  # fmt: skip
+
+
+def model_file(folder: Path, profile: str) -> Path:
+    return folder / f"model-{profile}.json"
+
+
+def model_files(folder: Path) -> list[Path]:
+    return [path for path in (model_file(folder, p) for p in PROFILES) if path.is_file()]
+
+
 def present(loop: Loop) -> bool:
     out = loop.folder
     bench, replay, verify = (str(out / f"{n}.json") for n in ("bench", "replay", "verify"))
     plots, page = str(out / "plots"), str(out / "index.html")
     inputs = ["--verify", verify, "--bench", bench, "--replay", replay, "--plots", plots]
+    inputs += [word for path in model_files(out) for word in ("--model", str(path))]
     return loop.run(
         Stage("plot", [*verb("plot"), bench, "--replay", replay, "--out", plots])
     ) and loop.run(Stage("report", [*verb("report"), *inputs, "--out", page]))
@@ -138,8 +173,15 @@ def judge(folder: Path) -> Verdict:
     ]
     foreign = [f"{c['subject']}/{c['property']}" for c in bad if origins[c["subject"]] != "assay"]
     skipped = sorted(s["id"] for s in verify["subjects"] if s["status"] == "skipped")
+    on_model = [load(path) for path in model_files(folder)]
+    own += [
+        f"{c['subject']} fails {c['property']} on the model {m['context'].get('driver_profile')}"
+        for m in on_model
+        for c in m["cells"]
+        if c["outcome"] in ("fail", "crashed", "timed_out")
+    ]
     rows = bench["benchmarks"]
-    errors = [row["name"] for row in rows if row.get("error_occurred")]
+    errors = [row["name"] for row in rows if row.get("error_occurred") and not is_skip(row)]
     own += [f"{name}: error row" for name in errors if is_own(name, origins)]
     runs = replay["runs"]
     own += [
@@ -153,6 +195,7 @@ def judge(folder: Path) -> Verdict:
     lines = [
         f"verify   {passed} of {len(cells)} cells pass, {len(bad)} fail; findings about others: "
         + (", ".join(foreign) or "none"),
+        f"driver   {driver_line(verify, on_model)}",
         f"skipped  {', '.join(skipped) or 'no allocator'}",
         f"bench    {len(rows)} rows, {len(errors)} of them error rows",
         f"replay   {facts['rows']} rows, peak live {facts['peak_live_bytes'] / 2**20:.0f} MiB, "
@@ -162,6 +205,23 @@ def judge(folder: Path) -> Verdict:
         "ours     " + ("; ".join(own) or "no failure of an allocator of assay's own"),
     ]
     return Verdict(lines, own)
+
+
+def is_skip(row: dict[str, Any]) -> bool:
+    return str(row.get("error_message", "")).startswith("assay: skipped:")
+
+
+def driver_line(verify: dict[str, Any], on_model: list[dict[str, Any]]) -> str:
+    """What the backings over a CUDA driver ran on."""
+    context = verify["context"]
+    if context.get("driver") == "driver":
+        return f"{context.get('device_name')}, driver {context.get('driver_version')}"
+    passed = [
+        f"{m['context'].get('driver_profile')} "
+        f"{sum(c['outcome'] == 'pass' for c in m['cells'])} of {len(m['cells'])} cells"
+        for m in on_model
+    ]
+    return "no GPU; verified on the model (not a GPU): " + (", ".join(passed) or "nothing")
 
 
 def is_own(name: str, origins: dict[str, str]) -> bool:
@@ -224,7 +284,7 @@ def run(options: argparse.Namespace) -> int:
     fresh.chmod(0o755)
     try:
         loop = Loop(fresh)
-        if not (build(loop) and measure(loop, options.trace)):
+        if not (build(loop) and measure(loop, options.trace) and verify_on_model(loop)):
             return exit_code_of(loop)
         name_final_folder(fresh, target)
         if not present(loop):

@@ -33,46 +33,49 @@ std::uint64_t expected_word(const Slot& slot, std::uint64_t index) noexcept {
   return slot.holds == Holds::pattern ? pattern_word(slot.number, index) : 0;
 }
 
-void fill(const Slot& slot, std::uint64_t size) noexcept {
-  unsigned char* const bytes = bytes_of(slot.block);
-  const std::uint64_t words = size / 8;
-  for (std::uint64_t i = 0; i < words; ++i) {
-    const std::uint64_t word = pattern_word(slot.number, i);
-    __builtin_memcpy(bytes + i * 8, &word, 8);
+/// Writes the pattern of bytes [from, to) of the block to `bytes`. **Pre** `from` is of a word.
+void make_pattern(const Slot& slot, std::uint64_t from, std::uint64_t to,
+                  unsigned char* bytes) noexcept {
+  std::uint64_t i = from;
+  for (; to - i >= 8; i += 8) {
+    const std::uint64_t word = pattern_word(slot.number, i / 8);
+    __builtin_memcpy(bytes + (i - from), &word, 8);
   }
-  const std::uint64_t last = pattern_word(slot.number, words);
-  for (std::uint64_t i = words * 8; i < size; ++i) {
-    bytes[i] = static_cast<unsigned char>(last >> (i % 8 * 8));
-  }
+  const std::uint64_t last = pattern_word(slot.number, i / 8);
+  for (; i < to; ++i) bytes[i - from] = static_cast<unsigned char>(last >> (i % 8 * 8));
 }
 
-/// Compares bytes [from, to) of the block; on a mismatch says where.
-bool holds_what_it_must(const Slot& slot, std::uint64_t from, std::uint64_t to,
-                        Outcome& outcome) noexcept {
-  const unsigned char* const bytes = bytes_of(slot.block);
+/// Compares bytes [from, to) of the block, which lie at `bytes`; on a mismatch says where.
+bool compare(const Slot& slot, std::uint64_t from, std::uint64_t to, const unsigned char* bytes,
+             Outcome& outcome) noexcept {
   std::uint64_t i = from;
   while (i < to) {
     const std::uint64_t expected = expected_word(slot, i / 8);
     if (i % 8 == 0 && to - i >= 8) {
       std::uint64_t word = 0;
-      __builtin_memcpy(&word, bytes + i, 8);
+      __builtin_memcpy(&word, bytes + (i - from), 8);
       if (word == expected) {
         i += 8;
         continue;
       }
     }
     const auto wanted = static_cast<unsigned char>(expected >> (i % 8 * 8));
-    if (bytes[i] != wanted) {
+    const unsigned char found = bytes[i - from];
+    if (found != wanted) {
       outcome.status = Status::mismatch;
       outcome.bad_offset = i;
       outcome.expected = wanted;
-      outcome.found = bytes[i];
+      outcome.found = found;
       return false;
     }
     ++i;
   }
   return true;
 }
+
+/// Bytes of blocks that the host cannot touch pass through here.
+constexpr std::uint64_t window_size = std::uint64_t{64} << 10;
+unsigned char window[window_size];
 
 class Execution {
  public:
@@ -118,7 +121,7 @@ class Execution {
       case Operation::fill:
         slot.holds = Holds::pattern;
         slot.written = slot.block.capacity;
-        fill(slot, slot.written);
+        fill(slot, outcome);
         break;
       case Operation::check:
         if (slot.holds == Holds::nothing_known) {
@@ -175,7 +178,44 @@ class Execution {
     if (command.zero != 0 && to.size > before) check_new_zeros(slot, before, outcome);
   }
 
-  static void check_new_zeros(Slot& slot, std::uint64_t before, Outcome& outcome) noexcept {
+  void fill(const Slot& slot, Outcome& outcome) noexcept {
+    if (ops_.write == nullptr) {
+      make_pattern(slot, 0, slot.written, bytes_of(slot.block));
+      return;
+    }
+    for (std::uint64_t at = 0; at < slot.written; at += window_size) {
+      const std::uint64_t end = at + window_size < slot.written ? at + window_size : slot.written;
+      make_pattern(slot, at, end, window);
+      const auto error = ops_.write(ops_.self, &slot.block, at, window, end - at);
+      if (error != 0) return unreachable(error, outcome);
+    }
+  }
+
+  /// Compares bytes [from, to) of the block; false with the outcome set if they are others.
+  bool holds_what_it_must(const Slot& slot, std::uint64_t from, std::uint64_t to,
+                          Outcome& outcome) noexcept {
+    if (ops_.read == nullptr) {
+      return from >= to || compare(slot, from, to, bytes_of(slot.block) + from, outcome);
+    }
+    for (std::uint64_t at = from; at < to;) {
+      const std::uint64_t end = at + window_size < to ? at + window_size : to;
+      const auto error = ops_.read(ops_.self, &slot.block, at, window, end - at);
+      if (error != 0) {
+        unreachable(error, outcome);
+        return false;
+      }
+      if (!compare(slot, at, end, window, outcome)) return false;
+      at = end;
+    }
+    return true;
+  }
+
+  static void unreachable(std::uint32_t error, Outcome& outcome) noexcept {
+    outcome.status = Status::unreachable;
+    outcome.error_code = static_cast<std::uint8_t>(error);
+  }
+
+  void check_new_zeros(Slot& slot, std::uint64_t before, Outcome& outcome) noexcept {
     Slot zeros = slot;
     zeros.holds = Holds::zeros;
     if (!holds_what_it_must(zeros, before, slot.request.size, outcome)) return;
@@ -231,10 +271,12 @@ void limit_address_space(std::uint64_t bytes) noexcept {
   ::setrlimit(RLIMIT_AS, &as);
 }
 
-/// Bytes held: what the checking backing counts where there is one, else what is resident.
+/// Bytes held: what the checking backing counts where there is one, what the driver says of its
+/// memory, else what is resident.
 std::uint64_t held_bytes(const SharedCase& shared) noexcept {
   const Figures& figures = shared.figures;
-  return figures.has_upstream != 0 ? figures.upstream_live_bytes : statm_bytes(1);
+  if (figures.has_upstream != 0) return figures.upstream_live_bytes;
+  return figures.has_driver != 0 ? figures.driver_bytes : statm_bytes(1);
 }
 
 void take_sample(const Provider& provider, SharedCase& shared, std::uint32_t cycle) noexcept {

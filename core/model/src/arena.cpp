@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -59,6 +61,14 @@ struct Arena {
 Arena& arena() {
   static auto* const the_arena = new Arena;  // outlives static destructors
   return *the_arena;
+}
+
+/// Where the process's address space is limited, quarantine may not eat up what the program needs.
+std::uint64_t quarantine_limit() {
+  constexpr std::uint64_t share = 64;
+  rlimit limit{};
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return limited ? std::min(quarantine_bytes_max, limit.rlim_cur / share) : quarantine_bytes_max;
 }
 
 bool drop_oldest(Arena& all) {
@@ -124,8 +134,8 @@ void retire(Arena& all, Segment& segment) {
   mprotect(segment.view, segment.size, PROT_NONE);  // a page whose closing had failed
   all.quarantine.push_back({segment.view, segment.size});
   all.quarantine_bytes += segment.size;
-  while (all.quarantine_bytes > quarantine_bytes_max ||
-         all.quarantine.size() > quarantine_segments_max) {
+  const std::uint64_t bytes_max = quarantine_limit();
+  while (all.quarantine_bytes > bytes_max || all.quarantine.size() > quarantine_segments_max) {
     drop_oldest(all);
   }
   all.segments.erase(segment.address());

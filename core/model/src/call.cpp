@@ -17,17 +17,18 @@ Status Call::judge(Needs needs) noexcept {
   if (shutting_down()) return answer(Rule::shutting_down, Status::deinitialized);
 
   context_ = current_context();
-  Status sticky = poisoned_all();
-  if (sticky == Status::success && needs == Needs::context && context_ != nullptr) {
-    sticky = context_->sticky.load(std::memory_order_acquire);
+  if (needs != Needs::initialised) {
+    Status sticky = poisoned_all();
+    if (sticky == Status::success && context_ != nullptr) {
+      sticky = context_->sticky.load(std::memory_order_acquire);
+    }
+    if (sticky != Status::success) return answer(Rule::poisoned, sticky);
   }
-  if (sticky != Status::success && needs == Needs::context) return answer(Rule::poisoned, sticky);
-
   if (this_thread().in_host_function) {
     diagnose(Rule::call_in_host_function, describe(site_) + " within a host function");
     return answer(Rule::call_in_host_function, Status::not_permitted);
   }
-  if (needs == Needs::initialised) return Status::success;
+  if (needs != Needs::context) return Status::success;
   if (context_ == nullptr) return answer(Rule::no_current_context, Status::invalid_context);
   if (!context_->alive.load(std::memory_order_acquire)) {
     return answer(Rule::context_destroyed, Status::context_is_destroyed);

@@ -14,6 +14,7 @@ namespace assay::cuda::model {
 enum class Needs : std::uint8_t {
   anytime,      ///< also before cuInit, in a forked child and while the process ends
   initialised,  ///< cuInit in this process
+  sound,        ///< that, and no poison: of the model, or of what is current if anything is
   context,      ///< a live context, current on this thread
 };
 

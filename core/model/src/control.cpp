@@ -88,6 +88,7 @@ constexpr assay_model_control control{
                          std::int32_t device) { return resident_bytes({address, size}, device); },
     .report = [](int fd) { write_report(fd); },
     .rules = [] { return rules_text(); },
+    .set_host_capacity = [](std::uint64_t bytes) { set_host_capacity_bytes(bytes); },
 };
 
 }  // namespace

@@ -11,6 +11,6 @@ namespace assay::cuda::model {
 void forget_diagnoses() noexcept;
 
 /// `id [source] text`, a line for each rule. Static text.
-[[nodiscard]] const char* rules_text() noexcept;
+[[nodiscard]] const char* rules_text();
 
 }  // namespace assay::cuda::model

@@ -155,25 +155,25 @@ void look_for_wrong_abi(Location location, const Site& site) {
 extern "C" {
 
 Status cuMemAdvise(DevicePointer address, std::size_t size, Advise advice, Device device) {
-  ASSAY_MODEL_CALL(cuMemAdvise, initialised);
+  ASSAY_MODEL_CALL(cuMemAdvise, sound);
   return advise({address, size}, advice, location_of(device), call.site());
 }
 
 Status implement_cuMemAdvise_v2(DevicePointer address, std::size_t size, Advise advice,
                                 Location location) {
-  ASSAY_MODEL_CALL(cuMemAdvise_v2, initialised);
+  ASSAY_MODEL_CALL(cuMemAdvise_v2, sound);
   if (!ignores_location(advice)) look_for_wrong_abi(location, call.site());
   return advise({address, size}, advice, location, call.site());
 }
 
 Status cuMemPrefetchAsync(DevicePointer address, std::size_t size, Device device, Stream stream) {
-  ASSAY_MODEL_CALL(cuMemPrefetchAsync, initialised);
+  ASSAY_MODEL_CALL(cuMemPrefetchAsync, sound);
   return prefetch({address, size}, location_of(device), stream, call.site());
 }
 
 Status implement_cuMemPrefetchAsync_v2(DevicePointer address, std::size_t size, Location location,
                                        unsigned flags, Stream stream) {
-  ASSAY_MODEL_CALL(cuMemPrefetchAsync_v2, initialised);
+  ASSAY_MODEL_CALL(cuMemPrefetchAsync_v2, sound);
   look_for_wrong_abi(location, call.site());
   if (flags != 0) return answer(Rule::prefetch_flags, Status::invalid_value);
   return prefetch({address, size}, location, stream, call.site());

@@ -83,7 +83,7 @@ void write_range_attribute(void* data, std::size_t size, RangeAttribute attribut
 
 template <class Value>
 Status give(void* data, Value value) {
-  std::memcpy(data, &value, sizeof value);
+  std::memcpy(data, &value, sizeof(Value));
   return Status::success;
 }
 
@@ -174,7 +174,7 @@ extern "C" {
 
 Status cuMemRangeGetAttribute(void* data, std::size_t data_size, RangeAttribute attribute,
                               DevicePointer address, std::size_t size) {
-  ASSAY_MODEL_CALL(cuMemRangeGetAttribute, initialised);
+  ASSAY_MODEL_CALL(cuMemRangeGetAttribute, sound);
   const Status bad_attribute = check_range_attribute(data, data_size, attribute);
   if (bad_attribute != Status::success) return bad_attribute;
   const Range range{address, size};
@@ -185,7 +185,7 @@ Status cuMemRangeGetAttribute(void* data, std::size_t data_size, RangeAttribute 
 
 Status cuMemRangeGetAttributes(void** data, std::size_t* data_sizes, RangeAttribute* attributes,
                                std::size_t count, DevicePointer address, std::size_t size) {
-  ASSAY_MODEL_CALL(cuMemRangeGetAttributes, initialised);
+  ASSAY_MODEL_CALL(cuMemRangeGetAttributes, sound);
   if (data == nullptr || data_sizes == nullptr || attributes == nullptr || count == 0) {
     return answer(Rule::null_out, Status::invalid_value);
   }
@@ -203,7 +203,7 @@ Status cuMemRangeGetAttributes(void** data, std::size_t* data_sizes, RangeAttrib
 }
 
 Status cuPointerGetAttribute(void* data, PointerAttribute attribute, DevicePointer address) {
-  ASSAY_MODEL_CALL(cuPointerGetAttribute, initialised);
+  ASSAY_MODEL_CALL(cuPointerGetAttribute, sound);
   if (data == nullptr) return answer(Rule::null_out, Status::invalid_value);
   if (!known(attribute)) return answer(Rule::pointer_attribute_unknown, Status::invalid_value);
   const AllocationRef found = find_allocation(address);
@@ -213,7 +213,7 @@ Status cuPointerGetAttribute(void* data, PointerAttribute attribute, DevicePoint
 
 Status cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** data,
                               DevicePointer address) {
-  ASSAY_MODEL_CALL(cuPointerGetAttributes, initialised);
+  ASSAY_MODEL_CALL(cuPointerGetAttributes, sound);
   if (count == 0 || attributes == nullptr || data == nullptr) {
     return answer(Rule::null_out, Status::invalid_value);
   }
@@ -238,7 +238,7 @@ Status cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void
 }
 
 Status cuPointerSetAttribute(const void* value, PointerAttribute attribute, DevicePointer address) {
-  ASSAY_MODEL_CALL(cuPointerSetAttribute, initialised);
+  ASSAY_MODEL_CALL(cuPointerSetAttribute, sound);
   if (value == nullptr) return answer(Rule::null_out, Status::invalid_value);
   if (attribute != PointerAttribute::sync_memops) {
     return answer(Rule::pointer_settable, Status::invalid_value);

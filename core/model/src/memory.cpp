@@ -40,7 +40,8 @@ struct Book {
   std::array<MemoryUse, kind_count> use{};
   std::array<std::uint64_t, device_max> device_bytes{};
   std::uint64_t last_id = 0;
-  std::uint64_t capacity = 0;  ///< 0: the profile's
+  std::uint64_t capacity = 0;       ///< 0: the profile's
+  std::uint64_t host_capacity = 0;  ///< 0: the profile's
 };
 Book& book() {
   static auto* const the_book = new Book;  // outlives static destructors
@@ -193,7 +194,8 @@ bool fits(const Book& all, Kind kind, std::size_t size, Device device) {
     const std::uint64_t used = all.device_bytes[static_cast<std::size_t>(device)];
     return charge <= limit && used <= limit - charge;
   }
-  const std::uint64_t limit = profile().host_capacity_bytes;
+  const std::uint64_t limit =
+      all.host_capacity != 0 ? all.host_capacity : profile().host_capacity_bytes;
   const std::uint64_t used = all.use[index_of(kind)].bytes;
   return charge <= limit && used <= limit - charge;
 }
@@ -377,6 +379,12 @@ void set_capacity_bytes(std::uint64_t bytes) noexcept {
   Book& all = book();
   const std::scoped_lock lock(all.mutex);
   all.capacity = bytes;
+}
+
+void set_host_capacity_bytes(std::uint64_t bytes) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  all.host_capacity = bytes;
 }
 
 std::uint64_t device_bytes_in_use(Device device) noexcept {

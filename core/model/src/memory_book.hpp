@@ -34,6 +34,8 @@ struct MemoryUse {
 /// profile's).
 [[nodiscard]] std::uint64_t capacity_bytes() noexcept;
 void set_capacity_bytes(std::uint64_t bytes) noexcept;
+/// The same for pinned memory.
+void set_host_capacity_bytes(std::uint64_t bytes) noexcept;
 [[nodiscard]] std::uint64_t device_bytes_in_use(Device device) noexcept;
 
 }  // namespace assay::cuda::model

@@ -23,10 +23,11 @@ struct Profile {
   int devices = 1;
   std::uint64_t capacity_bytes = 143771ULL << 20;    ///< device and managed memory, per device
   std::uint64_t host_capacity_bytes = 256ULL << 30;  ///< pinned memory
-  std::uint64_t fill_bytes = 64ULL << 10;  ///< of a fresh block, at most so many are filled
-  std::uint64_t seed = 1;                  ///< of the fill pattern
-  bool free_waits = true;                  ///< cuMemFree waits for work on the block ("typical")
-  bool managed_shares_pages = true;        ///< small managed blocks may lie on one page
+  /// Of a fresh block at most so many bytes are filled, half at each end: a page costs a fault.
+  std::uint64_t fill_bytes = 16ULL << 10;
+  std::uint64_t seed = 1;            ///< of the fill pattern
+  bool free_waits = true;            ///< cuMemFree waits for work on the block ("typical")
+  bool managed_shares_pages = true;  ///< small managed blocks may lie on one page
   /// Attribute values by number; empty: the driver does not know the attribute.
   std::array<std::optional<int>, attribute_max> attributes{};
 

@@ -102,7 +102,7 @@ void forget_diagnoses() noexcept {
   all.lines.clear();
 }
 
-const char* rules_text() noexcept {
+const char* rules_text() {
   static const auto* const text = [] {
     auto* lines = new std::string;
     for (const RuleText& rule : rule_texts) {

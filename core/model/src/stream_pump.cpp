@@ -1,5 +1,6 @@
 // What may run next, and on which thread: the half of StreamScheduler that moves work along.
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "stream_scheduler.hpp"
@@ -79,7 +80,7 @@ void StreamScheduler::run_front(Lock& lock, const QueuePointer& queue) {
   const Operation& operation = queue->pending.front().operation;  // stays put until it completes
   if (operation.host_function) {
     host_calls_.push_back(queue);
-    start_thread(host_thread_, &StreamScheduler::call_host_functions);
+    start_thread(host_thread_started_, &StreamScheduler::call_host_functions);
     host_wanted_.notify_one();
     return;
   }
@@ -119,8 +120,17 @@ void StreamScheduler::pause(Lock& lock, bool gated) {
   }
 }
 
-void StreamScheduler::start_thread(std::thread& thread, void (StreamScheduler::*body)()) {
-  if (!thread.joinable() && !stopping_) thread = std::thread(body, this);
+// Detached: at the end of the process nobody waits for a host function that may never return.
+void StreamScheduler::start_thread(bool& started, void (StreamScheduler::*body)()) {
+  if (started || stopping_) return;
+  started = true;
+  ++threads_;
+  std::thread([this, body] {
+    (this->*body)();
+    const Lock lock(mutex_);
+    --threads_;
+    changed_.notify_all();
+  }).detach();
 }
 
 void StreamScheduler::work_eagerly() {

@@ -28,8 +28,8 @@ StreamScheduler::StreamScheduler(Hooks hooks, Options options)
 
 StreamScheduler::~StreamScheduler() {
   stop();
-  if (worker_.joinable()) worker_.join();
-  if (host_thread_.joinable()) host_thread_.join();
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return threads_ == 0; });
 }
 
 // --- Streams ---
@@ -119,7 +119,7 @@ void StreamScheduler::enqueue_locked(const QueuePointer& queue, Operation operat
   }
   queue->pending.push_back({std::move(operation), ticket, std::move(after), false});
   if (options_.eager) {
-    start_thread(worker_, &StreamScheduler::work_eagerly);
+    start_thread(worker_started_, &StreamScheduler::work_eagerly);
     changed_.notify_all();
   }
 }

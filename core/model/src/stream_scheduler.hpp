@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "handle_table.hpp"
@@ -124,7 +123,7 @@ class StreamScheduler {
   void run_front(Lock& lock, const QueuePointer& queue);
   void complete(Lock& lock, const QueuePointer& queue, Status status);
   void pause(Lock& lock, bool gated);
-  void start_thread(std::thread& thread, void (StreamScheduler::*body)());
+  void start_thread(bool& started, void (StreamScheduler::*body)());
   void work_eagerly();
   void call_host_functions();
 
@@ -145,8 +144,9 @@ class StreamScheduler {
   std::vector<QueuePointer> queues_;     ///< every stream with a handle or pending work
   std::vector<QueuePointer> defaults_;   ///< one for each context that has used it
   std::deque<QueuePointer> host_calls_;  ///< the front entry of each is a host function to call
-  std::thread worker_;
-  std::thread host_thread_;
+  bool worker_started_ = false;
+  bool host_thread_started_ = false;
+  int threads_ = 0;  ///< of the two, those that have not ended
   bool stopping_ = false;
 };
 

@@ -175,6 +175,7 @@ TEST(Poison, AnswersEverywhereUntilLifted) {
   DevicePointer address = 0;
   EXPECT_STATUS(719, cuMemAlloc_v2(&address, 64));
   EXPECT_EQ(count_call(), 0U);  // needs no context
+  EXPECT_STATUS(719, cuMemAdvise(64, 64, Advise::set_read_mostly, 0));
   control().poison(0);
   EXPECT_STATUS(0, cuMemAlloc_v2(&address, 64));
   EXPECT_STATUS(0, cuMemFree_v2(address));

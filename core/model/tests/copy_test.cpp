@@ -66,7 +66,7 @@ TEST_F(CopyTest, ARangeLiesWhollyInOneLiveAllocation) {
   }
   EXPECT_EQ(cu.cuMemcpyHtoD_v2(at + 1, host, size - 1), Status::success);
   EXPECT_EQ(cu.cuMemcpyHtoD_v2(at, host, SIZE_MAX), Status::invalid_value);
-  EXPECT_EQ(cu.cuMemsetD32_v2(at, 0, SIZE_MAX / 2), Status::invalid_value);
+  EXPECT_EQ(cu.cuMemsetD32_v2(at, 0, SIZE_MAX / 4 + 2), Status::invalid_value);
 }
 
 TEST_F(CopyTest, AHostPointerIsMappedAndNotTheDevices) {
@@ -351,6 +351,7 @@ void free_under_a_driver_that_does_not_wait() {
   EXPECT_EQ(cu.cuCtxCreate_v2(&fresh, 0, 0), Status::success);
   EXPECT_EQ(cu.cuStreamSynchronize(mine), Status::illegal_address);  // of its own context
   EXPECT_EQ(cu.cuMemAlloc_v2(&out, 1), Status::success);
+  EXPECT_EQ(cu.cuMemsetD8Async(out, 1, 1, mine), Status::illegal_address);
   leave();
 }
 

@@ -184,6 +184,8 @@ TEST_F(SchedulerTest, AClosedGateHoldsUntilTheHostOpensIt) {
 TEST_F(SchedulerTest, AWriteOfAnotherStreamOpensAGate) {
   const QueuePointer gated = stream();
   const QueuePointer writer = stream();
+  const QueuePointer unrelated = stream();
+  scheduler_.enqueue(unrelated, note('x'));
   scheduler_.enqueue(gated, gate());
   scheduler_.enqueue(gated, note('b'));
   scheduler_.enqueue(writer, note('a'));

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <new>
 #include <optional>
 #include <span>
 
 #include <fmt/format.h>
 
+#include "assay/backing/device.hpp"
 #include "assay/backing/fault.hpp"
 #include "assay/backing/heap.hpp"
+#include "assay/backing/managed.hpp"
+#include "assay/backing/pinned.hpp"
 #include "assay/backing/quota.hpp"
 #include "assay/backing/slab_pool.hpp"
 #include "assay/backing/statistics.hpp"
@@ -107,6 +111,76 @@ Built make_virtual(Arguments& arguments, Ref<Backing>) {
                                                   : VirtualMemory::HugePages::system);
 }
 
+/// The context that the option `device` names; without a driver, why there is none.
+std::expected<Ref<cuda::PrimaryContext>, SpecFault> context_of(Arguments& arguments) {
+  const SpecTerm* const option = arguments.take_option("device");
+  std::size_t column = arguments.term().column;
+  std::uint64_t ordinal = 0;
+  if (option != nullptr) {
+    column = option->value_column;
+    const auto number = parse_number(option->value, column);
+    if (!number) return std::unexpected(number.error());
+    if (*number > INT32_MAX) return refuse(column, "device takes the ordinal of a device");
+    ordinal = *number;
+  }
+  if (const SpecTerm* const left = arguments.first_left()) {  // wrong words are wrong everywhere
+    return refuse(left->column, fmt::format("{} does not take {}", arguments.term().word,
+                                            spec_quoted(left->word)));
+  }
+  auto context = cuda::PrimaryContext::of_device(static_cast<int>(ordinal));
+  if (context) return std::move(context).value();
+  const Error& error = context.error();
+  const bool no_such_device = error.code == ErrorCode::invalid_argument && option != nullptr;
+  return refuse(no_such_device ? column : arguments.term().column,
+                no_such_device ? fmt::format("there is no device {}", ordinal)
+                               : fmt::format("{} needs a CUDA driver and device: {}",
+                                             arguments.term().word, describe(error)));
+}
+
+/// What a maker of the driver's backings made, or its error at the name.
+template <class Leaf>
+Built built(Result<Ref<Leaf>> made, const Arguments& arguments) {
+  if (made) return Ref<Backing>(std::move(made).value());
+  return refuse(arguments.term().column, describe(made.error()));
+}
+
+Built make_device(Arguments& arguments, Ref<Backing>) {
+  auto context = context_of(arguments);
+  if (!context) return std::unexpected(context.error());
+  return built(Device::make(*std::move(context)), arguments);
+}
+
+Built make_pinned(Arguments& arguments, Ref<Backing>) {
+  auto context = context_of(arguments);
+  if (!context) return std::unexpected(context.error());
+  return built(Pinned::make(*std::move(context)), arguments);
+}
+
+Built make_managed(Arguments& arguments, Ref<Backing>) {
+  // The words first: they are wrong on every host, while a driver is only missing on this one.
+  Managed::Options options;
+  if (const SpecTerm* const attach = arguments.take_option("attach")) {
+    if (attach->value == "host") {
+      options.attach = Managed::Attach::host;
+    } else if (attach->value != "global") {
+      return refuse(attach->value_column, "attach takes global or host");
+    }
+  }
+  if (const SpecTerm* const granularity = arguments.take_option("granularity")) {
+    const auto size = parse_size(granularity->value, granularity->value_column);
+    if (!size) return std::unexpected(size.error());
+    if (!std::has_single_bit(*size) || *size < Managed::granularity_min ||
+        *size > Managed::granularity_max) {
+      return refuse(granularity->value_column,
+                    "granularity takes a power of two from 64KiB to 64MiB");
+    }
+    options.granularity = *size;
+  }
+  auto context = context_of(arguments);
+  if (!context) return std::unexpected(context.error());
+  return built(Managed::make(*std::move(context), options), arguments);
+}
+
 Built make_slab_pool(Arguments& arguments, Ref<Backing> upstream) {
   SlabPool::Options options;
   std::uint64_t keep = options.cached_max;
@@ -179,6 +253,13 @@ constexpr std::array makers = {
     Maker{"heap", "heap", "aligned host memory from malloc", false, "", make_heap},
     Maker{"virtual", "virtual[(huge)]", "mapped address space; huge asks for huge pages", false,
           "huge", make_virtual},
+    Maker{"managed", "managed[([attach=WHO,] [granularity=SIZE,] [device=N])]",
+          "memory that host and device N (0) share; WHO is global or host", false, "",
+          make_managed},
+    Maker{"pinned", "pinned[(device=N)]", "page-locked host memory that devices reach", false, "",
+          make_pinned},
+    Maker{"device", "device[(device=N)]", "memory of device N (0), out of the host's reach", false,
+          "", make_device},
     Maker{"slab_pool", "slab_pool([keep=SIZE,] CHAIN)",
           "pool of size classes; keep bounds its cache (64MiB)", true, "", make_slab_pool},
     Maker{"quota", "quota(SIZE, CHAIN)", "refuses what would pass the limit", true, "", make_quota},

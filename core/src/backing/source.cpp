@@ -1,5 +1,6 @@
 #include "assay/backing/source.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -64,7 +65,23 @@ Result<void> Source::copy_between(Block to, std::size_t to_offset, Source& from_
   if (can(Capabilities::host_access)) {
     return from_source.do_copy_out(from, from_offset, {host_pointer(to, to_offset), size});
   }
-  return Error::make(ErrorCode::not_supported, "copy_between", info_.id, size);
+  if (info_.device >= 0 && info_.device == from_source.info_.device) {
+    return do_copy_on_device(to.address + to_offset, from.address + from_offset, size);
+  }
+  return copy_through_host(to, to_offset, from_source, from, from_offset, size);
+}
+
+Result<void> Source::copy_through_host(Block to, std::size_t to_offset, Source& from_source,
+                                       Block from, std::size_t from_offset,
+                                       std::size_t size) noexcept {
+  std::array<std::byte, 16384> buffer;
+  for (std::size_t done = 0; done < size;) {
+    const std::span<std::byte> part(buffer.data(), std::min(buffer.size(), size - done));
+    ASSAY_TRY_VOID(from_source.do_copy_out(from, from_offset + done, part));
+    ASSAY_TRY_VOID(do_copy_in(to, to_offset + done, part));
+    done += part.size();
+  }
+  return {};
 }
 
 Result<void> Source::fill(Block block, std::size_t offset, std::size_t size,
@@ -97,6 +114,10 @@ Result<void> Source::do_copy_out(Block block, std::size_t offset,
   }
   std::memmove(to.data(), host_pointer(block, offset), to.size());
   return {};
+}
+
+Result<void> Source::do_copy_on_device(std::uint64_t, std::uint64_t, std::size_t size) noexcept {
+  return Error::make(ErrorCode::not_supported, "copy_between", info_.id, size);
 }
 
 Result<void> Source::do_fill(Block block, std::size_t offset, std::size_t size,

@@ -24,6 +24,10 @@ std::uint64_t seed_of_process() noexcept {
   return seed;
 }
 
+DeviceId device_of(const Source& source) noexcept {
+  return {static_cast<std::uint32_t>(std::max(0, source.info().device))};
+}
+
 std::uint64_t next_handle() noexcept {
   static const std::uint64_t seed = seed_of_process();
   static std::atomic<std::uint64_t> sequence{0};
@@ -58,10 +62,10 @@ void UnifiedBuffer::swap(UnifiedBuffer& other) noexcept {
 Result<Ref<Home>> UnifiedBuffer::home_for(const BufferOptions& options) noexcept {
   Ref<Backing> backing = options.backing;
   if (!backing) backing = Ref<Backing>::retain(&Home::host().backing());
-  // Backings name no device, so any other id would be a claim that nothing honours.
-  if (options.device != DeviceId{}) {
+  // Any other id would be a claim that nothing honours.
+  if (options.device && *options.device != device_of(*backing)) {
     return Error::make(ErrorCode::invalid_argument, "device id", backing->info().id,
-                       options.device.ordinal);
+                       options.device->ordinal);
   }
   return Home::make(
       std::move(backing),
@@ -77,7 +81,7 @@ Result<UnifiedBuffer> UnifiedBuffer::make(std::size_t size, std::size_t reserve,
       *home, {.size = size, .alignment = options.alignment, .reserve = reserve, .init = init},
       error);
   if (root == nullptr) return error;
-  return UnifiedBuffer(root, size, init == Init::zero ? 0 : size, options.device);
+  return UnifiedBuffer(root, size, init == Init::zero ? 0 : size, device_of(root->source()));
 }
 
 Result<UnifiedBuffer> UnifiedBuffer::create(std::size_t size,
@@ -238,7 +242,7 @@ Result<UnifiedBuffer> UnifiedBuffer::detach(Bytes& bytes) noexcept {
   const std::size_t size = bytes.len();
   AllocationController* const taken = bytes.surrender();
   // What `Bytes` wrote is marked; beyond its length the block holds whatever was left there.
-  return UnifiedBuffer(taken, size, taken->requested(), DeviceId{});
+  return UnifiedBuffer(taken, size, taken->requested(), device_of(taken->source()));
 }
 
 }  // namespace assay

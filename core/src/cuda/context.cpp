@@ -136,10 +136,12 @@ Error PrimaryContext::lost_error() const noexcept {
 }
 
 PrimaryContext::~PrimaryContext() {
-  // In a child the driver cannot be called. Of a lost context the handle, and the count behind it,
-  // may be someone else's by now. During shutdown the driver answers 4: nobody is left to tell.
-  if (driver_->forked() || lost() || ends_context(state())) return;
-  release(*driver_, ordinal());
+  // In a child the driver cannot be called. A poisoned context answers nothing any more, and during
+  // shutdown nobody is left to tell. A reset, however, does not release: each retain is still to be
+  // given back, "even after resetting the device" [hdr].
+  const Status lost = lost_by();
+  const bool answers = lost == Status::success || lost == Status::context_is_destroyed;
+  if (!driver_->forked() && answers) release(*driver_, ordinal());
 }
 
 Result<Current> Current::of(PrimaryContext& context) noexcept {

@@ -10,9 +10,9 @@ namespace assay::cuda::detail {
 template <class Call>
 void destroy_under(PrimaryContext& context, Call call) noexcept {
   for (int attempt = 0; attempt < 2; ++attempt) {
+    if (context.lost() || context.driver().forked()) return;
     const auto current = Current::of(context);
     if (current && context.check(call(), "destroy")) return;
-    if (context.lost() || context.driver().forked()) return;
   }
 }
 

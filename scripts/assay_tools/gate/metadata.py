@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay_tools.fields import is_number
+from assay_tools.fields import is_model, is_number
 
 # Written by every Google Benchmark: a file without them says nothing about where it came from.
 ALWAYS_REQUIRED = ("num_cpus", "library_build_type")
@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "device": (
         "driver", "device_kind", "device_model_version", "device_name", "device_uuid_hash",
         "compute_capability", "sm_count", "device_memory_bytes", "bus_width", "ecc", "mig",
-        "driver_version", "runtime_version", "clocks_locked", "persistence",
+        "driver_version", "driver_profile", "runtime_version", "clocks_locked", "persistence",
     ),
 }  # fmt: skip
 INFORM = ("commit", "dirty", "assay_version", "binary_sha256", "host_name")
@@ -101,11 +101,6 @@ def _fields_to_check(
     return result
 
 
-def _is_model(context: Mapping[str, Any]) -> bool:
-    kinds = (str(context.get("driver", "")), str(context.get("device_kind", "")))
-    return any(kind.lower().startswith("model") for kind in kinds)
-
-
 def compare_contexts(
     base: Mapping[str, Any],
     head: Mapping[str, Any],
@@ -115,7 +110,7 @@ def compare_contexts(
     """Compare field by field; `allowed` names the differences the user accepts."""
     report = MetadataReport()
     waved = set(allowed)
-    model_against_real = _is_model(base) != _is_model(head)
+    model_against_real = is_model(base) != is_model(head)
     for group, name in _fields_to_check(base, head, groups):
         ours, theirs = base.get(name), head.get(name)
         required = name in ALWAYS_REQUIRED or name in ASSAY_REQUIRED

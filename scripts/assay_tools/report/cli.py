@@ -13,6 +13,7 @@ from assay_tools import strict_json
 from assay_tools.arguments import Parser, emit
 from assay_tools.benchfile import load_results
 from assay_tools.errors import Exit, ToolError, combine
+from assay_tools.fields import is_model
 from assay_tools.files import prepare_file, write_atomic
 from assay_tools.plots import style
 from assay_tools.plots.latency import plot_latency
@@ -26,6 +27,7 @@ EPILOG = """example:
 exit codes:
   0   the page was written (it may show failures)
   2   a bad flag, unreadable input, or unwritable output
+  3   results of the CUDA driver's model among those of a real one
   4   a named input is absent, or the scorecard verified nothing
   70  a defect in assay
   77  the Python environment is not installed"""
@@ -73,6 +75,33 @@ def load_verify(path: Path) -> Any:
                 raise ToolError(f"{path}: {part}/{index}: {', '.join(key)} occurs twice")
             seen.add(key)
     return value
+
+
+def load_model_verify(path: Path) -> Any:
+    """A scorecard of the driver's model; one of anything else has no place under that heading."""
+    value = load_verify(path)
+    if not is_model(value["context"]):
+        driver = value["context"].get("driver", "(absent)")
+        raise ToolError(
+            f"{path}: its driver is {driver}, not the model; give it as --verify",
+            Exit.NOT_COMPARABLE,
+        )
+    return value
+
+
+def refuse_mixture(sections: Sequence[Section]) -> None:
+    """What a model of the driver answered is never shown as if a device had."""
+    kinds = {
+        name: str(context.get("driver", "none")) for name, context in _contexts(sections).items()
+    }
+    models = sorted(name for name, kind in kinds.items() if kind == "model")
+    real = sorted(name for name, kind in kinds.items() if kind == "driver")
+    if models and real:
+        raise ToolError(
+            f"{', '.join(models)} ran on the model of the CUDA driver and {', '.join(real)} on a "
+            "real one: they cannot stand on one page; give the model's scorecards as --model",
+            Exit.NOT_COMPARABLE,
+        )
 
 
 def load_section(name: str, path: Path | None, load: Callable[[Path], Any]) -> Section:
@@ -174,7 +203,13 @@ def _contexts(sections: Sequence[Section]) -> dict[str, Any]:
     return found
 
 
-def render(verify: Section, bench: Section, replay: Section, plots: Path | None) -> str:
+def render(
+    verify: Section,
+    bench: Section,
+    replay: Section,
+    plots: Path | None,
+    on_model: Sequence[Section] = (),
+) -> str:
     """The page as text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
@@ -185,6 +220,13 @@ def render(verify: Section, bench: Section, replay: Section, plots: Path | None)
     lines += model.verify_summary(card) if card else []
     lines += model.bench_summary(bench.value) if bench.value is not None else []
     lines += model.replay_summary(replay.value) if replay.value is not None else []
+    profiles = [model.profile_card(section.value) for section in on_model if section.value]
+    lines += [line for profile in profiles for line in profile.summary]
+    lines += [
+        model.Line("warn", "missing", section.missing)
+        for section in on_model
+        if section.value is None
+    ]
     facts = model.environment_table(_contexts(sections))
     lines += model.environment_summary(facts)
     lines += [model.Line("warn", "missing", s.missing) for s in sections if s.value is None]
@@ -204,6 +246,8 @@ def render(verify: Section, bench: Section, replay: Section, plots: Path | None)
         summary=lines,
         verify=verify,
         card=card,
+        main_on_model=verify.value is not None and is_model(verify.value["context"]),
+        profiles=profiles,
         bench=bench,
         bench_tables=model.bench_tables(bench.value) if bench.value is not None else [],
         bench_figures=of("latency"),
@@ -227,6 +271,10 @@ def main(argv: Sequence[str]) -> Exit:
     parser.add_argument("--bench", type=Path, metavar="bench.json", help="the benchmarks")
     parser.add_argument("--replay", type=Path, metavar="replay.json", help="the replay")
     parser.add_argument(
+        "--model", type=Path, action="append", default=[], metavar="model.json",
+        help="a scorecard made on the model of the CUDA driver (again for more profiles)",
+    )  # fmt: skip
+    parser.add_argument(
         "--plots", type=Path, metavar="DIR", help="figures made by assay plot (default: drawn here)"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="index.html", help="the page")
@@ -237,8 +285,10 @@ def main(argv: Sequence[str]) -> Exit:
     verify = load_section("verify", arguments.verify, load_verify)
     bench = load_section("bench", arguments.bench, load_results)
     replay = load_section("replay", arguments.replay, _schema_loader("replay"))
-    write_atomic(arguments.out, render(verify, bench, replay, arguments.plots))
-    codes = [section.code for section in (verify, bench, replay)]
+    on_model = [load_section("model", path, load_model_verify) for path in arguments.model]
+    refuse_mixture((verify, bench, replay))
+    write_atomic(arguments.out, render(verify, bench, replay, arguments.plots, on_model))
+    codes = [section.code for section in (verify, bench, replay, *on_model)]
     note = ""
     if verify.value is not None and not model.verified(verify.value):
         codes.append(Exit.INCOMPLETE)

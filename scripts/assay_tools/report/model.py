@@ -193,6 +193,34 @@ def verify_summary(card: Scorecard) -> list[Line]:
     return lines
 
 
+@dataclass
+class ProfileCard:
+    """What was verified on one profile of the driver's model."""
+
+    name: str
+    driver: str
+    card: Scorecard
+    summary: list[Line]
+
+
+def profile_card(verify: Mapping[str, Any]) -> ProfileCard:
+    """A scorecard of the model, under the name of its profile, with its own line of summary."""
+    context = verify["context"]
+    name = _shown(context.get("driver_profile"))
+    card = scorecard(verify)
+    ours = [failure for failure in card.failures if failure.origin == "assay"]
+    passed = sum(cell.word == "pass" for _, cells in card.rows for cell in cells)
+    if ours:
+        names = ", ".join(sorted({failure.subject for failure in ours}))
+        line = Line("bad", "FAIL", f"{len(ours)} properties fail on the model {name}: {names}")
+    elif passed:
+        text = f"{passed} properties hold on the model {name} (not a GPU)"
+        line = Line("good", "pass", text)
+    else:
+        line = Line("warn", NOTHING_VERIFIED, f"nothing was verified on the model {name}")
+    return ProfileCard(name, _shown(context.get("driver_version")), card, [line])
+
+
 def bench_tables(bench: BenchFile) -> list[Table]:
     """A table per family: sizes down, backings across; rows without a size in a plain list."""
     families: dict[str, dict[int, dict[str, str]]] = {}

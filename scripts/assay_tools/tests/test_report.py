@@ -263,3 +263,49 @@ def test_the_page_is_stable(gate: Gate) -> None:
         report(gate, *arguments, draw=True)
         pages.append((gate.root / "index.html").read_bytes())
     assert pages[0] == pages[1]
+
+
+def on_model(gate: Gate, profile: str, **outcomes: str) -> Path:
+    """A scorecard of the driver's model, as assay verify --driver model writes it."""
+    value = samples.verify(**outcomes)
+    value["context"] |= {
+        "driver": "model", "driver_version": "13.0", "driver_profile": profile,
+        "device_name": "MODEL (no GPU)",
+    }  # fmt: skip
+    path = gate.root / f"model-{profile}.json"
+    path.write_text(json.dumps(value))
+    return path
+
+
+def test_what_was_verified_on_the_model_stands_apart_and_shows_no_time(gate: Gate) -> None:
+    paths = [on_model(gate, name, no_overlap="pass") for name in ("h200", "driver_11_8")]
+    flags = [part for path in paths for part in ("--model", path)]
+    page = report(gate, *inputs(gate, samples.verify(no_overlap="pass")), *flags)
+    assert "h200: verified on the model (not a GPU)" in page.text
+    assert "driver_11_8: verified on the model (not a GPU)" in page.text
+    section = page.text[page.text.index("Verified on the model") : page.text.index("Benchmarks", 1)]
+    assert " ns" not in section and " ms" not in section
+    assert "1 properties hold on the model h200 (not a GPU)" in page.text
+
+
+def test_a_failure_on_the_model_is_one_of_ours(gate: Gate) -> None:
+    path = on_model(gate, "h200", no_overlap="fail")
+    page = report(gate, *inputs(gate, samples.verify(no_overlap="pass")), "--model", path)
+    assert "1 properties fail on the model h200: ours" in page.text
+    anchors = {link["href"] for link in page.all("a")} & {"#h200-failure-1"}
+    assert anchors and any(a.get("id") == "h200-failure-1" for a in page.all("details"))
+
+
+def test_the_model_is_never_shown_among_results_of_a_device(gate: Gate) -> None:
+    flags = inputs(gate)
+    gate.write("bench.json", samples.bench_rows(), samples.FULL_CONTEXT | {"driver": "driver"})
+    on_page = on_model(gate, "h200", no_overlap="pass")
+    (gate.root / "verify.json").write_text(on_page.read_text())
+    assert gate.call("report", *flags, "--out", gate.root / "index.html") == 3
+    assert not (gate.root / "index.html").exists()
+
+
+def test_a_scorecard_of_no_model_is_refused_under_that_heading(gate: Gate) -> None:
+    flags = inputs(gate, samples.verify(no_overlap="pass"))
+    page = report(gate, *flags, "--model", gate.root / "verify.json", code=3)
+    assert "refused" in page.text and "not the model" in page.text

@@ -92,6 +92,7 @@ struct SourceInfo {
   Capabilities capabilities{};
   std::size_t granularity = 1;         ///< capacities are multiples of this, in bytes
   std::size_t natural_alignment = 16;  ///< served without padding
+  int device = -1;                     ///< ordinal of the device that it stands for; -1: the host
 };
 
 /// Where the bytes of a block come from.
@@ -115,8 +116,9 @@ class Source : public Counted {
   Result<void> copy_in(Block block, std::size_t offset, std::span<const std::byte> from) noexcept;
   /// Copies the block's bytes from `offset` to `to`. **Errors** out_of_range, native failures.
   Result<void> copy_out(Block block, std::size_t offset, std::span<std::byte> to) noexcept;
-  /// Copies `size` bytes between two blocks, of any two sources. **Errors** out_of_range,
-  /// not_supported if neither side is host accessible and they are not of one source.
+  /// Copies `size` bytes between two blocks, of any two sources; they must not overlap. **Errors**
+  /// out_of_range, native failures. **Cost** one copy; two, through the host, between memories that
+  /// no host and no common device reaches.
   Result<void> copy_between(Block to, std::size_t to_offset, Source& from_source, Block from,
                             std::size_t from_offset, std::size_t size) noexcept;
   /// Sets bytes; the store survives the optimiser, so this is also what wipes. **Errors**
@@ -133,8 +135,6 @@ class Source : public Counted {
   /// For a source that learns its facts while it is built; never after.
   void set_info(const SourceInfo& info) noexcept { info_ = info; }
 
- private:
-  virtual Freed do_deallocate(Block block, const Release& release) noexcept = 0;
   // The defaults serve every source with host access.
   virtual Result<void> do_copy_in(Block block, std::size_t offset,
                                   std::span<const std::byte> from) noexcept;
@@ -142,6 +142,15 @@ class Source : public Counted {
                                    std::span<std::byte> to) noexcept;
   virtual Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
                                std::byte value) noexcept;
+
+ private:
+  virtual Freed do_deallocate(Block block, const Release& release) noexcept = 0;
+  /// Copies between two addresses that this source's device reaches.
+  virtual Result<void> do_copy_on_device(std::uint64_t to, std::uint64_t from,
+                                         std::size_t size) noexcept;
+
+  Result<void> copy_through_host(Block to, std::size_t to_offset, Source& from_source, Block from,
+                                 std::size_t from_offset, std::size_t size) noexcept;
 
   friend class Backing;
   SourceInfo info_;

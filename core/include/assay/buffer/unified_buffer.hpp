@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,7 +13,7 @@
 
 namespace assay {
 
-/// Ordinal of a device. 0 is the default, and the only one that host memory can stand for.
+/// Ordinal of a device. Host memory stands for 0 alone, memory of a device for its own.
 struct DeviceId {
   std::uint32_t ordinal = 0;
   friend bool operator==(const DeviceId&, const DeviceId&) = default;
@@ -22,7 +23,7 @@ struct DeviceId {
 struct BufferOptions {
   Ref<Backing> backing{};  ///< null: the default host
   std::size_t alignment = 16;
-  DeviceId device{};
+  std::optional<DeviceId> device{};  ///< must be the backing's; without it, it is
   Wipe wipe = Wipe::on_release;
   StreamRef stream{};
 };

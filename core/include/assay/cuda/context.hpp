@@ -15,8 +15,9 @@ namespace assay::cuda {
 /// handle value to the next one, so `Current` compares the context's id (12.0; without ids, that
 /// the context is still active) before it makes it current.
 ///
-/// **Invariants** one retain for each object, released once, on whatever thread destroys it. A
-/// lost or poisoned context is dropped: no further call, no abort; so is one in a forked child.
+/// **Invariants** one retain for each object, released once, on whatever thread destroys it: after
+/// a reset too, which releases nothing [hdr]. A poisoned context is dropped: no further call, no
+/// abort; so is one in a forked child.
 /// **Threads** safe from any thread.
 class PrimaryContext final : public Counted {
  public:

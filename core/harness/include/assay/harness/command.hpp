@@ -30,17 +30,18 @@ struct Command {
 };
 
 enum class Status : std::uint8_t {
-  not_run,   ///< the child never finished this command
-  done,      ///< it succeeded
-  skipped,   ///< it did not fit the slot's state
-  refused,   ///< the allocator answered with an error
-  mismatch,  ///< bytes were not what they must be
+  not_run,      ///< the child never finished this command
+  done,         ///< it succeeded
+  skipped,      ///< it did not fit the slot's state
+  refused,      ///< the allocator answered with an error
+  mismatch,     ///< bytes were not what they must be
+  unreachable,  ///< bytes of a live block could not be written or read: error_code
 };
 
 /// What the child saw. Figures only: judging is the parent's.
 struct Outcome {
   Status status = Status::not_run;
-  std::uint8_t error_code = 0;  ///< refused: an ErrorCode
+  std::uint8_t error_code = 0;  ///< refused, unreachable: an ErrorCode
   std::uint16_t padding = 0;
   std::uint32_t block = 0;       ///< number of the block in the slot, from 1; 0 if there is none
   std::uint64_t address = 0;     ///< allocate, resize: where the block is now

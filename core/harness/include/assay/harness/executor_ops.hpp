@@ -43,6 +43,12 @@ struct assay_ops {
   void (*usage)(void* self, assay_usage* usage);
   /// Ends the allocator; every block has gone back before.
   void (*destroy)(void* self);
+  /// Copies bytes of a block out and in, from `offset` on. Given by an allocator whose memory the
+  /// host cannot touch; null: blocks are reached through their addresses.
+  std::uint32_t (*read)(void* self, const assay_block* block, std::uint64_t offset, void* to,
+                        std::uint64_t size);
+  std::uint32_t (*write)(void* self, const assay_block* block, std::uint64_t offset,
+                         const void* from, std::uint64_t size);
 };
 
 }  // extern "C"

@@ -18,7 +18,7 @@
 namespace assay::harness {
 
 inline constexpr std::uint32_t shared_case_magic = 0x43595341;  // "ASYC"
-inline constexpr std::uint32_t shared_case_version = 1;
+inline constexpr std::uint32_t shared_case_version = 2;
 inline constexpr std::uint32_t command_limit = 4096;
 inline constexpr std::uint32_t finding_limit = 16;
 inline constexpr std::uint32_t sample_limit = 5;
@@ -40,13 +40,17 @@ struct ChildFacts {
   std::uint32_t takes_upstream = 0;  ///< its first block came from the checking backing
   std::uint32_t instrumented = 0;    ///< the child is built with sanitizers
   std::uint32_t make_error = 0;      ///< the subject cannot be made here: an ErrorCode
+  std::uint32_t driver = 0;          ///< 1: its memory is a CUDA driver's, told of below
+  std::uint32_t limits_driver = 0;   ///< 1: `driver_capacity` can be set, because it is the model
   char provider[256] = {};           ///< path of the library that serves malloc
   char sized_by[64] = {};            ///< function that frees with a size, or why there is none
+  char why_unmade[256] = {};         ///< make_error in words
 };
 
 struct CaseSettings {
   std::uint64_t address_space_limit = 0;  ///< bytes beyond what is mapped when the case starts
   std::uint64_t upstream_limit = 0;       ///< bytes live in the checking backing below
+  std::uint64_t driver_capacity = 0;      ///< bytes that the driver's model may have live
   std::uint32_t cycles = 1;               ///< times the commands run, each drained
   std::uint32_t sized_free = 0;           ///< 1: frees pass their size, where that can be chosen
 };
@@ -57,7 +61,9 @@ struct Figures {
   std::uint64_t upstream_live_blocks = 0;  ///< in the checking backing, after the subject's end
   std::uint64_t upstream_live_bytes = 0;
   std::uint64_t upstream_refusals = 0;
+  std::uint64_t driver_bytes = 0;  ///< in use on the driver, by all its users
   std::uint32_t has_own = 0;       ///< the subject reports its usage
+  std::uint32_t has_driver = 0;    ///< 1: driver_bytes holds; 2: and all of them are the subject's
   std::uint32_t has_upstream = 0;  ///< the figures of the checking backing hold
   std::uint32_t finding_count = 0;
   std::uint32_t sample_count = 0;

@@ -35,6 +35,9 @@ struct Subject {
   std::string_view preload{};  ///< shared library that replaces malloc, such as "libjemalloc.so.2"
   std::string_view package{};  ///< Debian package to install when the library is absent
   std::string_view killed_by{};  ///< mutants: the property that must catch it
+  bool needs_driver = false;     ///< its memory is a CUDA driver's: made in forked processes only
+  /// What the checking backing below it stands upon; null: heap.
+  Result<Ref<Backing>> (*leaf)() = nullptr;
 
   [[nodiscard]] bool is_process() const noexcept { return !preload.empty(); }
 };

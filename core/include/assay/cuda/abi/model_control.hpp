@@ -53,6 +53,8 @@ struct assay_model_control {
   void (*report)(int fd);
   /// One line for each rule of the model: id, tag of its source, text. Static text.
   const char* (*rules)();
+  /// As set_capacity, for pinned host memory.
+  void (*set_host_capacity)(std::uint64_t bytes);
 };
 
 /// The marker: present in the model and in no driver.

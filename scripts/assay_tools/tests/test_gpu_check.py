@@ -1,0 +1,99 @@
+"""scripts/gpu-check: what it does without a GPU, and how its stages end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from assay_tools import gpu_check
+from assay_tools.gpu_check import Host, Ran, Stage
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path, tmp_path, tmp_path / "model.so", False, time.monotonic())
+
+
+def test_a_host_without_a_gpu_is_told_so_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_check, "gpu_count", lambda: 0)
+    assert gpu_check.main(["--out", str(tmp_path / "out")]) == 77
+    assert "no GPU here" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_programs_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_check, "gpu_count", lambda: 1)
+    assert gpu_check.main(["--out", str(tmp_path), "--programs", str(tmp_path)]) == 2
+    assert "assay-conformance" in capsys.readouterr().err
+
+
+def test_a_command_past_its_limit_is_stopped_with_its_children(host: Host, tmp_path: Path) -> None:
+    marker = tmp_path / "child"
+    child = f"import time, pathlib; time.sleep(60); pathlib.Path({str(marker)!r}).touch()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    began = time.monotonic()
+    ran = gpu_check.run(host, [sys.executable, "-c", parent], 1.0)
+    assert ran.code is None
+    assert time.monotonic() - began < 50
+    assert not marker.exists()
+    assert "stopped after its limit" in (tmp_path / "log.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"), [(0, "ok"), (1, "FAILED"), (77, "skipped"), (None, "timed out")]
+)
+def test_how_a_stage_is_judged(code: int | None, outcome: str) -> None:
+    done = Stage("x")
+    gpu_check.judge(done, Ran(code, "why it was skipped\n"))
+    assert done.outcome == outcome
+    assert done.why == {"skipped": "why it was skipped", "ok": ""}.get(outcome, done.why)
+
+
+@pytest.mark.parametrize("name", ["conformance", "sequences", "properties"])
+@pytest.mark.parametrize("outcome", ["FAILED", "timed out", "skipped"])
+def test_the_verdict_needs_conformance_and_properties(
+    host: Host, name: str, outcome: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host.stages = [Stage("facts", "FAILED"), Stage(name, outcome)]
+    assert gpu_check.summary(host, {}) == 1
+    assert f"FAILED: {name}" in capsys.readouterr().out
+
+
+def test_a_failed_benchmark_alone_is_no_bad_verdict(host: Host) -> None:
+    host.stages = [Stage("conformance"), Stage("benchmark", "FAILED")]
+    assert gpu_check.summary(host, {}) == 0
+
+
+def test_a_long_summary_keeps_its_verdict_and_sixty_lines(host: Host) -> None:
+    host.stages = [Stage("probes", lines=[f"P{i}" for i in range(200)])]
+    gpu_check.summary(host, {})
+    lines = (host.out / "summary.txt").read_text().splitlines()
+    assert len(lines) == 60
+    assert lines[-1] == "verdict: good"
+
+
+def test_medians_skip_errors_and_aggregates(tmp_path: Path) -> None:
+    rows = [{"name": "a", "run_name": "a", "run_type": "iteration", "real_time": t} for t in (1, 9)]
+    rows += [
+        {"name": "a", "run_name": "a", "run_type": "iteration", "real_time": 2},
+        {"name": "a_mean", "run_name": "a", "run_type": "aggregate", "real_time": 99},
+        {"name": "b", "run_name": "b", "error_occurred": True, "real_time": 0},
+    ]
+    assert gpu_check.medians(rows, tmp_path / "t.csv") == ["a: 2 ns"]
+    assert (tmp_path / "t.csv").read_text().splitlines()[1] == "a,3,2.0,1.0,9.0"
+
+
+def test_a_stage_that_raises_is_a_failed_stage_and_the_next_one_runs(host: Host) -> None:
+    with gpu_check.stage(host, "first"):
+        json.loads("{")
+    with gpu_check.stage(host, "second"):
+        pass
+    assert [s.outcome for s in host.stages] == ["FAILED", "ok"]
