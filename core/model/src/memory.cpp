@@ -1,8 +1,11 @@
 #include "memory.hpp"
 
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -336,11 +339,35 @@ std::vector<AllocationRef> managed_allocations() {
   return list;
 }
 
+namespace {
+
+/// Reads a byte of each page, the kernel's way: a page without access (a freed device block in
+/// quarantine, a guard page) answers EFAULT instead of a signal.
+bool every_page_reads(std::uint64_t first, std::uint64_t end) noexcept {
+  constexpr std::size_t batch = 256;
+  std::array<iovec, batch> pages{};
+  std::array<char, batch> bytes{};
+  while (first < end) {
+    std::size_t count = 0;
+    for (; count < batch && first < end; first += page_size()) {
+      pages[count++] = {reinterpret_cast<void*>(first), 1};
+    }
+    iovec into{bytes.data(), count};
+    const ssize_t got = process_vm_readv(getpid(), &into, 1, pages.data(), count, 0);
+    if (got < 0 && errno != EFAULT) return true;  // refused here: the mappings were asked before
+    if (got != static_cast<ssize_t>(count)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool is_mapped(std::uint64_t address, std::size_t size) noexcept {
   const std::uint64_t first = round_down(address, page_size());
   const std::uint64_t end = round_up(address + size, page_size());
   // Asks nothing of shared mappings' files: MS_ASYNC only walks the mappings, and fails on a hole.
-  return end > first && msync(reinterpret_cast<void*>(first), end - first, MS_ASYNC) == 0;
+  return end > first && msync(reinterpret_cast<void*>(first), end - first, MS_ASYNC) == 0 &&
+         every_page_reads(first, end);
 }
 
 void free_memory_of(const ContextRecord& context) noexcept {

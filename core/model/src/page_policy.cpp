@@ -146,9 +146,8 @@ void apply_prefetch(Range range, Location destination) noexcept {
   if (ASSAY_MODEL_BROKEN("prefetch_moves")) return;
   const std::uint64_t first = first_page(range);
   std::uint64_t end = end_page(range);
-  if (end - first > 1 && !ASSAY_MODEL_BROKEN("prefetch_partial")) {
+  if (end - first > 1 && answer(Rule::prefetch_partial, Status::success) == Status::success) {
     --end;  // residency is not the last prefetch
-    answer(Rule::prefetch_partial, Status::success);
   }
   change_runs(first, end, [&](PagePolicy& policy) {
     const std::uint32_t there = processor_bit(destination);

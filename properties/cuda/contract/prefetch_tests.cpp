@@ -235,7 +235,7 @@ Tests prefetch_tests() {
       {"prefetch.partial",
        "the model leaves a page behind, so that nobody takes a prefetch for residency",
        concurrent() + model_only("a driver may move all or part"),
-       {holds("not all of it is on the device", model)},
+       {holds("not all of it is on the device", model), holds("a page alone is moved", model)},
        [](Run& run) {
          const abi::Stream stream = run.stream();
          const DevicePointer address = run.managed(size);
@@ -243,6 +243,10 @@ Tests prefetch_tests() {
          run.must(run.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
          run.holds("not all of it is on the device",
                    run.model->resident_bytes(address, size, 0) < size);
+         const DevicePointer one = run.managed(4096);
+         run.must(prefetch(run, one, 1, device_0, stream), "cuMemPrefetchAsync");
+         run.must(run.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+         run.holds("a page alone is moved", run.model->resident_bytes(one, 1, 0) == 1);
        }},
       {"prefetch.read_duplicated",
        "pages of a read-mostly range are copied, not moved, until someone writes",
