@@ -9,13 +9,13 @@ namespace {
 // The layout is a contract between programs that are built apart: a change must be seen here, and
 // shared_case_version raised with it.
 TEST(SharedCase, LayoutIsFixed) {
-  EXPECT_EQ(shared_case_version, 1u);
+  EXPECT_EQ(shared_case_version, 2u);
   EXPECT_EQ(offsetof(SharedCase, magic), 0u);
   EXPECT_EQ(offsetof(SharedCase, version), 4u);
   EXPECT_EQ(offsetof(SharedCase, size), 8u);
   EXPECT_EQ(offsetof(SharedCase, facts), 16u);
-  EXPECT_EQ(sizeof(ChildFacts), 7 * 4 + 256 + 64u);
-  EXPECT_EQ(sizeof(CaseSettings), 24u);
+  EXPECT_EQ(sizeof(ChildFacts), 9 * 4 + 256 + 64 + 256u);
+  EXPECT_EQ(sizeof(CaseSettings), 32u);
   EXPECT_EQ(offsetof(Command, slot), 2u);
   EXPECT_EQ(offsetof(Command, size), 8u);
   EXPECT_EQ(offsetof(Command, alignment), 16u);
@@ -29,7 +29,7 @@ TEST(SharedCase, LayoutIsFixed) {
 TEST(SharedCase, OperationsTableStartsWithItsVersionAndSize) {
   EXPECT_EQ(offsetof(assay_ops, abi), 0u);
   EXPECT_EQ(offsetof(assay_ops, size), 4u);
-  EXPECT_EQ(sizeof(assay_ops), 64u);
+  EXPECT_EQ(sizeof(assay_ops), 80u);
   EXPECT_EQ(sizeof(assay_request), 32u);
   EXPECT_EQ(sizeof(assay_block), 16u);
 }
