@@ -255,7 +255,24 @@ def probes(host: Host) -> None:
     with stage(host, "probes") as done:
         ran = run(host, [host.program("assay-probe"), "--out", str(host.out / "probe.json")], 30)
         judge(done, ran)
-        done.lines += [line[:110] for line in ran.text.strip().splitlines()[-30:]]
+        for probe in load(host.out / "probe.json")["probes"]:
+            spelled = [f"{a['step']}: {a['spelled']}" for a in probe["answers"]]
+            said = "; ".join(spelled[:3]) or probe["detail"] or probe["outcome"]
+            done.lines.append(f"{probe['id']:<4} {said}"[:110])
+
+
+def positive_tests(tests: list[dict[str, Any]]) -> list[str]:
+    """Tests whose every call succeeded and that touched nothing that faults, work on memory first."""
+
+    def is_positive(test: dict[str, Any]) -> bool:
+        seen = test["observations"]
+        codes = [one["value"] for one in seen if one["kind"] == "code"]
+        faults = any(one["kind"] == "signal" for one in seen)
+        return test["outcome"] == "pass" and not faults and not any(codes)
+
+    groups = ["kernel", "copy", "set", "prefetch", "managed", "pinned", "registered", "memory"]
+    chosen = [test["id"] for test in tests if is_positive(test)]
+    return sorted(chosen, key=lambda name: name.split(".")[0] not in groups)
 
 
 def sanitizer(host: Host) -> None:
@@ -267,8 +284,8 @@ def sanitizer(host: Host) -> None:
             done.why = "not on a model" if host.rehearsal else "no compute-sanitizer in PATH"
             return
         program = host.program("assay-conformance")
-        listed = run(host, [program, "--list", "--positive"], 10).text.split("\n")
-        tests = [line.split()[0] for line in listed if line.strip()][:SANITIZED_MAX]
+        held = load(host.out / "conformance.json").get("driver", {"tests": []})
+        tests = positive_tests(held["tests"])[:SANITIZED_MAX]
         options = ["--tool", "memcheck", "--leak-check", "full", "--report-api-errors", "no"]
         options += ["--error-exitcode", "9", "--target-processes", "all"]
         findings, ran_tests = [], 0

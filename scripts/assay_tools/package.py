@@ -170,6 +170,11 @@ BARE_RUNS: list[BareRun] = [
     ("assay", ["subjects"], {}, (0,)),
     ("assay", ["verify", "--subject", "heap", "--cases", "20"], {}, (0,)),
     ("assay", ["bench", "--smoke", "--out", "/tmp/bench.json"], {}, (0, 4)),
+    ("assay", ["doctor"], {}, (0,)),
+    ("assay", ["verify", "--subject", "device", "--cases", "5"], MODEL, (0,)),
+    ("assay-conformance", [], MODEL, (0,)),
+    ("assay-driver-sweep", ["--scenario", "growth"], MODEL, (0,)),
+    ("assay-probe", ["--only", "P1", "--out", "/tmp/probe.json"], MODEL, (0,)),
 ]
 
 

@@ -97,3 +97,18 @@ def test_a_stage_that_raises_is_a_failed_stage_and_the_next_one_runs(host: Host)
     with gpu_check.stage(host, "second"):
         pass
     assert [s.outcome for s in host.stages] == ["FAILED", "ok"]
+
+
+def test_the_sanitizer_gets_tests_that_make_no_mistake() -> None:
+    def test(name: str, outcome: str, *seen: tuple[str, int]) -> dict[str, object]:
+        observations = [{"kind": kind, "value": value} for kind, value in seen]
+        return {"id": name, "outcome": outcome, "observations": observations}
+
+    tests = [
+        test("init.first", "pass", ("code", 0)),
+        test("copy.bad", "pass", ("code", 0), ("code", 1)),
+        test("memory.touch", "pass", ("signal", 11)),
+        test("copy.failed", "fail", ("code", 0)),
+        test("copy.good", "pass", ("code", 0), ("number", 7)),
+    ]
+    assert gpu_check.positive_tests(tests) == ["copy.good", "init.first"]
