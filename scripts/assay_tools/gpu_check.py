@@ -257,12 +257,12 @@ def probes(host: Host) -> None:
         judge(done, ran)
         for probe in load(host.out / "probe.json")["probes"]:
             spelled = [f"{a['step']}: {a['spelled']}" for a in probe["answers"]]
-            said = "; ".join(spelled[:3]) or probe["detail"] or probe["outcome"]
+            said = "; ".join(spelled[:3]) or f"{probe['outcome']}: {probe['detail']}"
             done.lines.append(f"{probe['id']:<4} {said}"[:110])
 
 
 def positive_tests(tests: list[dict[str, Any]]) -> list[str]:
-    """Tests whose every call succeeded and that touched nothing that faults, work on memory first."""
+    """Tests whose every call succeeded and that met no fault, work on memory first."""
 
     def is_positive(test: dict[str, Any]) -> bool:
         seen = test["observations"]
