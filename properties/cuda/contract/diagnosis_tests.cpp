@@ -201,10 +201,10 @@ Test silent(const char* id, const char* states, Steps steps, Needs needs = {}) {
   return {id, states, model_alone() + needs, {holds(named, model)}, steps};
 }
 
-Test fatal(const char* id, const char* states, std::int64_t status, Steps steps) {
+Test fatal(const char* id, const char* states, std::int64_t status, Steps steps, Needs needs = {}) {
   return {id,
           states,
-          model_alone() + having(cuda::Feature::tests) + without(Attribute::pageable_memory_access),
+          model_alone() + having(cuda::Feature::tests) + needs,
           {code("the wait", {status}, doc), code("every call from now on", {status}, doc),
            holds(named, model)},
           steps};
@@ -248,7 +248,7 @@ Tests diagnosis_tests() {
       fatal("diagnosis.kernel_on_freed", "a kernel on freed memory ends the context",
             illegal_address, kernel_on_freed),
       fatal("diagnosis.kernel_nowhere", "a kernel on memory that the device has not",
-            illegal_address, kernel_nowhere),
+            illegal_address, kernel_nowhere, without(Attribute::pageable_memory_access)),
       fatal("diagnosis.kernel_misaligned", "a kernel on words that are not aligned",
             misaligned_address, kernel_misaligned),
       {"diagnosis.kernel_without_end",
