@@ -80,11 +80,12 @@ ANALYZER = (
 )
 
 
-def check_lint(checks: str = "") -> bool:
-    """clang-tidy on every source file, with the commands of the clang build."""
+def check_lint(checks: str = "", tests: bool = False) -> bool:
+    """clang-tidy on every source file (tests only on request), as the clang build compiles it."""
     if not succeeds(["cmake", "--preset", "clang"]):
         return False
     sources = tracked("core/*.cpp", "bench/*.cpp", "properties/*.cpp")
+    sources = [name for name in sources if is_test(name) == tests]
 
     def tidy(source: str) -> tuple[str, bool, str]:
         done = subprocess.run(
@@ -107,8 +108,12 @@ def check_lint(checks: str = "") -> bool:
     return all(good for _, good, _ in results)
 
 
-def check_sanitizer(name: str) -> Callable[[], bool]:
-    return lambda: succeeds([str(PYTHON / "python"), "sanitizer-runs/matrix", name])
+def is_test(source: str) -> bool:
+    return "tests" in Path(source).parts or source.endswith("_test.cpp")
+
+
+def check_sanitizer(name: str, *more: str) -> Callable[[], bool]:
+    return lambda: succeeds([str(PYTHON / "python"), "sanitizer-runs/matrix", name, *more])
 
 
 def check_documented_tables() -> bool:
@@ -172,7 +177,9 @@ STAGES = [
     Stage("asan + ubsan", check_sanitizer("asan")),
     Stage("tsan", check_sanitizer("tsan")),
     Stage("build and test (clang)", check_full_build_by_clang, full=True),
+    Stage("lint of tests", lambda: check_lint(tests=True), full=True),
     Stage("static analyzer", lambda: check_lint(ANALYZER), full=True),
+    Stage("tsan, every suite", check_sanitizer("tsan", "--whole"), full=True),
     Stage("fresh seeds", check_fresh_seeds, full=True),
     Stage("package in a bare root", check_package, full=True),
 ]
