@@ -3,6 +3,7 @@
 // done; between device memory not at all. The model promises no more than that.
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 #include "call.hpp"
@@ -52,7 +53,7 @@ Running running_in(const Call& call, const QueuePointer& queue) {
   return {call.site(), queue->context->device, queue->handle};
 }
 
-Status copy_and_wait(const Call& call, const CopyCall& copy) {
+Status copy_and_wait(const Call& call, const CopyCall& copy) try {
   Operand to;
   Operand from;
   QueuePointer queue;
@@ -72,9 +73,11 @@ Status copy_and_wait(const Call& call, const CopyCall& copy) {
   scheduler().enqueue(queue, std::move(operation));
   if (ASSAY_MODEL_BROKEN("sync_form_waits")) return Status::success;
   return waits ? scheduler().synchronize(queue) : Status::success;
+} catch (const std::bad_alloc&) {  // of what is staged, or of the queue
+  return answer(Rule::copy_memory, Status::out_of_memory);
 }
 
-Status copy_in_stream(const Call& call, const CopyCall& copy, Stream stream) {
+Status copy_in_stream(const Call& call, const CopyCall& copy, Stream stream) try {
   Operand to;
   Operand from;
   QueuePointer queue;
@@ -85,6 +88,8 @@ Status copy_in_stream(const Call& call, const CopyCall& copy, Stream stream) {
   scheduler().enqueue(queue, make_copy(to, from, device_only ? Source::live : Source::watched,
                                        running_in(call, queue)));
   return Status::success;
+} catch (const std::bad_alloc&) {  // of what is staged, or of the queue
+  return answer(Rule::copy_memory, Status::out_of_memory);
 }
 
 struct SetCall {
@@ -103,7 +108,7 @@ Status find_target(const SetCall& set, Operand& to) {
 }
 
 // Host memory and managed memory are set when the call returns, device memory need not be [doc].
-Status set_and_wait(const Call& call, const SetCall& set) {
+Status set_and_wait(const Call& call, const SetCall& set) try {
   Operand to;
   QueuePointer queue;
   Status status = find_target(set, to);
@@ -114,9 +119,11 @@ Status set_and_wait(const Call& call, const SetCall& set) {
   scheduler().enqueue(queue, std::move(operation));
   const bool waits = !to.is_device() || to.is_managed() || wants_waiting(to);
   return waits ? scheduler().synchronize(queue) : Status::success;
+} catch (const std::bad_alloc&) {  // of what is staged, or of the queue
+  return answer(Rule::copy_memory, Status::out_of_memory);
 }
 
-Status set_in_stream(const Call& call, const SetCall& set, Stream stream) {
+Status set_in_stream(const Call& call, const SetCall& set, Stream stream) try {
   Operand to;
   QueuePointer queue;
   Status status = find_target(set, to);
@@ -124,6 +131,8 @@ Status set_in_stream(const Call& call, const SetCall& set, Stream stream) {
   if (status != Status::success || set.count == 0) return status;
   scheduler().enqueue(queue, make_set(to, set.value, set.width, running_in(call, queue)));
   return Status::success;
+} catch (const std::bad_alloc&) {  // of what is staged, or of the queue
+  return answer(Rule::copy_memory, Status::out_of_memory);
 }
 
 }  // namespace

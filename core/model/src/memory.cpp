@@ -363,6 +363,7 @@ bool every_page_reads(std::uint64_t first, std::uint64_t end) noexcept {
 }  // namespace
 
 bool is_mapped(std::uint64_t address, std::size_t size) noexcept {
+  if (size > UINT64_MAX - address || address + size > UINT64_MAX - page_size()) return false;
   const std::uint64_t first = round_down(address, page_size());
   const std::uint64_t end = round_up(address + size, page_size());
   // Asks nothing of shared mappings' files: MS_ASYNC only walks the mappings, and fails on a hole.

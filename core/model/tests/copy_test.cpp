@@ -48,6 +48,16 @@ TEST_F(CopyTest, BytesArriveInEachDirection) {
   EXPECT_EQ(control.diagnosis_count(), 0U);
 }
 
+TEST_F(CopyTest, ASizeThatWrapsTheAddressSpaceIsRefused) {
+  std::uint8_t host[size];
+  const DevicePointer from = address_of(host) + 1;
+  for (const std::size_t huge : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 4096, SIZE_MAX / 2}) {
+    EXPECT_EQ(cu.cuMemcpy(from + 100, from, huge), Status::invalid_value) << huge;
+    EXPECT_EQ(cu.cuMemcpyAsync(from + 100, from, huge, nullptr), Status::invalid_value) << huge;
+    EXPECT_EQ(cu.cuMemHostRegister_v2(host + 1, huge, 0), Status::invalid_value) << huge;
+  }
+}
+
 TEST_F(CopyTest, ARangeLiesWhollyInOneLiveAllocation) {
   const DevicePointer at = device();
   const DevicePointer gone = device();
