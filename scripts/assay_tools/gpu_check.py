@@ -70,8 +70,10 @@ class Host:
 
     @property
     def environment(self) -> dict[str, str]:
-        extra = {"ASSAY_CUDA_DRIVER": str(self.model)} if self.rehearsal else {}
-        return {**os.environ, **extra}
+        """Without what would put another driver in the real one's place."""
+        steering = ("ASSAY_CUDA_DRIVER", "ASSAY_MODEL_")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(steering)}
+        return {**kept, **({"ASSAY_CUDA_DRIVER": str(self.model)} if self.rehearsal else {})}
 
 
 @dataclass
@@ -148,6 +150,10 @@ def stage(host: Host, name: str) -> Iterator[Stage]:
     print(f"== {name} ({host.left_s():.0f} s left)", flush=True)
     try:
         yield done
+    except FileNotFoundError as error:
+        if done.outcome == "ok":
+            done.outcome = "FAILED"
+        done.why += f" (no {Path(str(error.filename)).name} was written)"
     except (OSError, ValueError, KeyError, TypeError) as error:
         done.outcome, done.why = "FAILED", f"{type(error).__name__}: {error}"
     done.seconds = time.monotonic() - began
@@ -205,6 +211,8 @@ def attributes(host: Host) -> dict[str, Any]:
             return {}
         said: dict[str, Any] = json.loads(ran.text[ran.text.index("{") :])
         driver = said.get("driver", {})
+        if driver.get("kind") != ("model" if host.rehearsal else "driver"):
+            done.outcome, done.why = "FAILED", f"the driver here is a {driver.get('kind')}"
         done.lines.append(f"driver {driver.get('kind')} {driver.get('version')}")
         for device in said.get("devices", []):
             done.lines.append(f"device {device.get('name')}: regime {device.get('regime')}")
@@ -336,8 +344,11 @@ def medians(rows: list[dict[str, Any]], table: Path) -> list[str]:
 
 def write_json(path: Path, value: Any) -> None:
     half = path.with_suffix(".part")
-    half.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    half.replace(path)
+    try:
+        half.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        half.replace(path)
+    finally:
+        half.unlink(missing_ok=True)
 
 
 def find_programs(given: Path | None) -> Path | None:
@@ -371,7 +382,7 @@ def summary(host: Host, known: dict[str, Any]) -> int:
     for done in host.stages:
         lines.append(f"{done.name:<26}{done.outcome:<10}{done.seconds:6.1f} s  {done.why}".rstrip())
         lines += [f"    {line}" for line in done.lines]
-    decisive = {"conformance", "sequences", "properties"}
+    decisive = {"attributes", "conformance", "sequences", "properties"}
     bad = [s.name for s in host.stages if s.name in decisive and s.outcome != "ok"]
     lines.append(f"verdict: {'FAILED: ' + ', '.join(bad) if bad else 'good'}")
     text = "\n".join([*lines[:59], lines[-1]] if len(lines) > 60 else lines) + "\n"
@@ -380,9 +391,24 @@ def summary(host: Host, known: dict[str, Any]) -> int:
     return EXIT_BAD if bad else EXIT_GOOD
 
 
+RESULTS = ["summary.txt", "check.json", "conformance.json", "probe.json", "verify.json"]
+RESULTS += ["bench.json", "bench.csv", "log.txt", "conformance-driver.json"]
+RESULTS += ["conformance-model.json", "check.part", "conformance.part"]
+
+
+def clear(out: Path) -> None:
+    """Takes away what an earlier check left, so that no old figure stands beside a new one."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in RESULTS:
+        (out / name).unlink(missing_ok=True)
+    shutil.rmtree(out / "traces", ignore_errors=True)
+
+
 def check(host: Host) -> int:
     known = facts(host)
     said = attributes(host)
+    if host.stages[-1].why.startswith("the driver here is"):
+        return summary(host, known)
     conformance(host)
     properties(host)
     probes(host)
@@ -432,9 +458,9 @@ def main(arguments: list[str]) -> int:
         return EXIT_NOTHING_RAN
     started = time.monotonic()
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "log.txt").write_text("", encoding="utf-8")
         programs = find_programs(options.programs)
+        if programs is not None or options.programs is None:
+            clear(options.out)
         if programs is None and options.programs is None:
             programs = build(options.out)
         if programs is None:
@@ -448,7 +474,7 @@ def main(arguments: list[str]) -> int:
         host = Host(options.out, programs, model_beside(programs), options.rehearse, started)
         return check(host)
     except OSError as error:
-        print(f"gpu-check: {error.filename or 'file system'}: {error.strerror}", file=sys.stderr)
+        print(f"gpu-check: {error.filename or options.out}: {error.strerror}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("gpu-check: interrupted", file=sys.stderr)

@@ -57,7 +57,7 @@ def test_how_a_stage_is_judged(code: int | None, outcome: str) -> None:
     assert done.why == {"skipped": "why it was skipped", "ok": ""}.get(outcome, done.why)
 
 
-@pytest.mark.parametrize("name", ["conformance", "sequences", "properties"])
+@pytest.mark.parametrize("name", ["attributes", "conformance", "sequences", "properties"])
 @pytest.mark.parametrize("outcome", ["FAILED", "timed out", "skipped"])
 def test_the_verdict_needs_conformance_and_properties(
     host: Host, name: str, outcome: str, capsys: pytest.CaptureFixture[str]
@@ -112,3 +112,38 @@ def test_the_sanitizer_gets_tests_that_make_no_mistake() -> None:
         test("copy.good", "pass", ("code", 0), ("number", 7)),
     ]
     assert gpu_check.positive_tests(tests) == ["copy.good", "init.first"]
+
+
+def test_nothing_inherited_puts_a_model_in_the_drivers_place(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CUDA_DRIVER", "model.so")
+    monkeypatch.setenv("ASSAY_MODEL_FAULTS", "*:1:2")
+    assert not [name for name in host.environment if name.startswith("ASSAY_")]
+    host.rehearsal = True
+    assert host.environment["ASSAY_CUDA_DRIVER"] == str(host.model)
+
+
+def test_a_model_under_the_drivers_name_ends_the_check(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = json.dumps({"driver": {"kind": "model", "version": "13.0"}, "devices": []})
+    monkeypatch.setattr(gpu_check, "run", lambda *a: Ran(0, said))
+    assert gpu_check.check(host) == 1
+    assert "the driver here is a model" in capsys.readouterr().out
+    assert [s.name for s in host.stages] == ["facts", "attributes"]
+
+
+def test_an_earlier_checks_results_are_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "bench.csv").write_text("old")
+    (tmp_path / "mine.txt").write_text("kept")
+    gpu_check.clear(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "replace", lambda *a: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        gpu_check.write_json(tmp_path / "check.json", {})
+    assert not list(tmp_path.iterdir())
