@@ -226,6 +226,7 @@ Unusable ask_driver() {
   if (shared == MAP_FAILED) return {.why = "no memory to share with a case", .model_said = {}};
   auto* const answer = ::new (shared) Answer;
   const pid_t parent = ::getpid();
+  (void)!::ftruncate(words_of_cases(), 0);
   const pid_t child = ::fork();
   if (child == 0) ask(*answer, parent);
   int status = 0;
