@@ -143,11 +143,20 @@ bool is_running(pid_t process) {
   return after_name != std::string::npos && text.substr(after_name + 2, 1) != "Z";
 }
 
-/// Kills the program while it has children; true if they end with it.
-bool takes_its_children_along(Arguments words, int signal) {
+bool is_called_with(pid_t process, const std::string& word) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/cmdline");
+  for (std::string each; std::getline(file, each, '\0');) {
+    if (each == word) return true;
+  }
+  return false;
+}
+
+/// Kills the program while it has children that are called with `word`, or, if that is empty, have
+/// children themselves; true if they end with it.
+bool takes_its_children_along(Arguments words, int signal, const std::string& word) {
   words[0] = program(words[0]);
   std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
+  for (std::string& each : words) pointers.push_back(each.data());
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t quiet;
   ::posix_spawn_file_actions_init(&quiet);
@@ -162,11 +171,13 @@ bool takes_its_children_along(Arguments words, int signal) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   const auto in_time = [&] { return std::chrono::steady_clock::now() < limit; };
   std::vector<pid_t> orphans;
-  // The programs have a few children that end at once, before those that last.
   const auto lasting = [&] {
     orphans = children_of(child);
-    std::erase_if(orphans, [](pid_t each) { return !is_running(each); });
-    return orphans.size() >= 2;
+    std::erase_if(orphans, [&](pid_t each) {
+      const bool meant = word.empty() ? !children_of(each).empty() : is_called_with(each, word);
+      return !meant || !is_running(each);
+    });
+    return !orphans.empty();
   };
   while (in_time() && !lasting()) std::this_thread::yield();
   ::kill(child, signal);
@@ -178,16 +189,20 @@ bool takes_its_children_along(Arguments words, int signal) {
     return false;
   };
   while (in_time() && any_runs()) std::this_thread::yield();
-  const bool all_ended = orphans.size() >= 2 && !any_runs();
+  const bool all_ended = !orphans.empty() && !any_runs();
   for (const pid_t each : orphans) {
     if (is_running(each)) ::kill(each, SIGKILL);
   }
   return all_ended;
 }
 
-TEST(Programs, ChildrenEndWithTheSweep) {
-  EXPECT_TRUE(takes_its_children_along({"assay-driver-sweep"}, SIGKILL));
-  EXPECT_TRUE(takes_its_children_along({"assay-driver-sweep"}, SIGTERM));
+TEST(Programs, ChildrenEndWithThem) {
+  const Arguments sweep = {"assay-driver-sweep", "--driver", "model"};
+  const Arguments sequences = {"assay-conformance", "--driver", "model", "--sequences", "1000000"};
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    EXPECT_TRUE(takes_its_children_along(sequences, signal, "--sequence-child")) << signal;
+    EXPECT_TRUE(takes_its_children_along(sweep, signal, "")) << signal;
+  }
 }
 
 }  // namespace
