@@ -1,9 +1,11 @@
 #include "case_process.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -155,8 +157,7 @@ std::string last_words() {
 
 [[noreturn]] void be_the_case(const Case& which, CaseReport& report, pid_t parent) {
   ::dup2(words_of_cases(), STDERR_FILENO);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);
+  end_with(parent);
   ::alarm(case_timeout_s);
   {
     CaseProcess process(which, report);
@@ -173,7 +174,71 @@ std::string ending_of(int status) {
   return fmt::format("ended with exit code {} half way", WEXITSTATUS(status));
 }
 
+/// What the child that asks leaves for its parent. Plain data.
+struct Answer {
+  bool finished = false;
+  bool no_device = false;
+  char why[512] = {};
+};
+
+[[noreturn]] void ask(Answer& answer, pid_t parent) {
+  ::dup2(words_of_cases(), STDERR_FILENO);
+  end_with(parent);
+  ::alarm(case_timeout_s);
+  std::string why;
+  const char* const path = std::getenv(cuda::Driver::path_variable);
+  if (path == nullptr || control_of(path) == nullptr) {
+    why = "this is not the driver's model: no other driver fails when it is told to";
+  } else if (const auto driver = cuda::Driver::load({}); !driver) {
+    why = assay::describe(driver.error());
+    answer.no_device = driver.error().code == ErrorCode::no_device;
+  }
+  why.copy(answer.why, sizeof answer.why - 1);
+  answer.finished = true;
+  ::_exit(0);
+}
+
+/// The lines that the model itself wrote, not what the loader warns of.
+std::string words_of_model() {
+  char text[4096];
+  const ssize_t got = ::pread(words_of_cases(), text, sizeof text, 0);
+  const std::string_view words(text, got > 0 ? static_cast<std::size_t>(got) : 0);
+  std::string told;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find('\n', at), words.size());
+    const std::string_view line = words.substr(at, end - at);
+    if (line.starts_with("assay model:")) told += std::string(line) + "\n";
+    at = end + 1;
+  }
+  return told;
+}
+
 }  // namespace
+
+void end_with(pid_t parent) noexcept {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);  // it ended before the line above
+}
+
+Unusable ask_driver() {
+  void* const shared =
+      ::mmap(nullptr, sizeof(Answer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return {.why = "no memory to share with a case", .model_said = {}};
+  auto* const answer = ::new (shared) Answer;
+  const pid_t parent = ::getpid();
+  (void)!::ftruncate(words_of_cases(), 0);
+  const pid_t child = ::fork();
+  if (child == 0) ask(*answer, parent);
+  int status = 0;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  Unusable found{answer->why, answer->no_device, words_of_model()};
+  if (!answer->finished) {
+    found.why = child > 0 ? ending_of(status) : "no process could be forked";
+  }
+  ::munmap(shared, sizeof(Answer));
+  return found;
+}
 
 std::string describe(const Case& which) {
   return fmt::format("{}/{}, call {} answers {}{}", which.leaf->name,

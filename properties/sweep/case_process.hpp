@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <sys/types.h>
+
 #include "scenarios.hpp"
 
 namespace assay::sweep {
@@ -27,6 +29,20 @@ struct CaseReport {
 
 /// Runs the case in a forked child. **Pre** the model is loaded, but was never called.
 [[nodiscard]] CaseReport run_case(const Case& which);
+
+/// Why no case can run on the driver that the environment names.
+struct Unusable {
+  std::string why;         ///< empty: cases can run
+  bool no_device = false;  ///< a good model, of a host without a device
+  std::string model_said;  ///< lines of the model on standard error, such as a profile it refuses
+};
+
+/// Asks in a forked child, so that the model is as fresh for the cases as before.
+/// **Pre** the model is loaded, but was never called.
+[[nodiscard]] Unusable ask_driver();
+
+/// Makes the calling child process, just forked by `parent`, end when its parent ends.
+void end_with(pid_t parent) noexcept;
 
 /// "device/blocks, call 12 answers 2".
 [[nodiscard]] std::string describe(const Case& which);

@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "assay/harness/driver_facts.hpp"
+#include "assay/harness/natural.hpp"
 #include "assay/harness/output.hpp"
 #include "case_process.hpp"
 
@@ -24,6 +25,7 @@ constexpr int exit_good = 0;
 constexpr int exit_bad = 1;
 constexpr int exit_usage = 2;
 constexpr int exit_internal = 70;
+constexpr int exit_nothing = 77;
 
 constexpr std::array injections = {
     Injection{cuda::abi::Status::out_of_memory, false},
@@ -89,7 +91,7 @@ void note(const Case& which, const CaseReport& report, Figures& figures) {
 Figures run_sweep(const Sweep& sweep, const Options& options) {
   Figures figures;
   const std::uint64_t only = options.call;
-  for (std::uint64_t k = only != 0 ? only : 1; k <= calls_max; ++k) {
+  for (std::uint64_t k = only != 0 ? only : 1; only != 0 || k <= calls_max; ++k) {
     const Case which{sweep.scenario, sweep.leaf, sweep.injection, k};
     const CaseReport report = run_case(which);
     if (report.skipped != 0) {
@@ -131,10 +133,12 @@ std::vector<Figures> run_all(const std::vector<Sweep>& sweeps, const Options& op
   if (shared == MAP_FAILED) return {};
   auto* const figures = static_cast<Figures*>(shared);
   const std::size_t workers = std::max(1U, std::thread::hardware_concurrency());
+  const pid_t parent = ::getpid();
   std::vector<pid_t> children;
   for (std::size_t worker = 0; worker < workers; ++worker) {
     const pid_t child = ::fork();
     if (child == 0) {
+      end_with(parent);
       for (std::size_t i = worker; i < sweeps.size(); i += workers) {
         ::new (&figures[i]) Figures(run_sweep(sweeps[i], options));
       }
@@ -151,6 +155,16 @@ std::vector<Figures> run_all(const std::vector<Sweep>& sweeps, const Options& op
   std::copy_n(figures, sweeps.size(), found.begin());
   ::munmap(shared, bytes);
   return complete ? found : std::vector<Figures>();
+}
+
+int usage_error(const std::string& message) {
+  fmt::print(stderr, "assay-driver-sweep: {}\n", message);
+  return exit_usage;
+}
+
+int nothing_swept() {
+  fmt::print(stderr, "assay-driver-sweep: nothing was swept\n");
+  return exit_nothing;
 }
 
 int show(const std::vector<Sweep>& sweeps, const std::vector<Figures>& all,
@@ -180,13 +194,17 @@ int show(const std::vector<Sweep>& sweeps, const std::vector<Figures>& all,
                sum.skipped != 0 ? "  skipped: the device has no such memory" : "");
     total.add(sum);
   }
+  if (total.failed_calls == 0 && total.faults_found == 0) {
+    return options.call != 0 && total.scenarios != 0
+               ? usage_error(
+                     fmt::format("--call {}: no scenario makes so many calls", options.call))
+               : nothing_swept();
+  }
   fmt::print("{} scenarios, {} calls failed, {} leaks, {} double frees or other diagnoses: {}\n",
              total.scenarios, total.failed_calls, total.leaks, total.diagnoses,
              total.faults_found == 0 ? "pass" : "FAIL");
   if (total.faults_found != 0) fmt::print("first: {}\n", total.first);
-  const bool nothing = total.scenarios == 0 || (total.failed_calls == 0 && options.call == 0);
-  if (nothing) fmt::print(stderr, "assay-driver-sweep: nothing was swept\n");
-  return total.faults_found == 0 && !nothing ? exit_good : exit_bad;
+  return total.faults_found == 0 ? exit_good : exit_bad;
 }
 
 /// Each mutant must be caught, and the sound one must not.
@@ -211,15 +229,30 @@ void declare(CLI::App& app, Options& options) {
   app.footer(
       "Exit codes: 0 nothing was wrong; 1 a leak, a double free, lost contents or an error "
       "without\n"
-      "its code, or a mutant that lives; 2 usage; 70 internal error.\n"
+      "its code, or a mutant that lives; 2 usage, no model that can be used, or --call beyond all "
+      "scenarios;\n70 internal error; 77 the model has no device, or none of the memory: nothing "
+      "was "
+      "swept.\n"
       "Example: assay-driver-sweep --profile driver_11_8 --backing device --scenario growth -v");
   app.add_option("--driver", options.driver, "library of the model (default: the one beside)")
       ->type_name("PATH");
   app.add_option("--profile", options.profile, "what the model models")->type_name("NAME");
-  app.add_option("--backing", options.leaf, "only this backing")->type_name("NAME");
-  app.add_option("--scenario", options.scenario, "only this scenario")->type_name("NAME");
-  app.add_option("--call", options.call, "only this call fails")->type_name("K");
-  app.add_flag("--mutants", options.mutants, "check that each broken backing is caught");
+  auto* const backing =
+      app.add_option("--backing", options.leaf, "only this backing")->type_name("NAME");
+  auto* const scenario =
+      app.add_option("--scenario", options.scenario, "only this scenario")->type_name("NAME");
+  auto* const call = app.add_option_function<std::string>(
+                            "--call",
+                            [&options](const std::string& text) {
+                              auto wrong = harness::parse_natural(text, options.call);
+                              if (wrong.empty() && options.call == 0)
+                                wrong = "calls are counted from 1";
+                              if (!wrong.empty()) throw CLI::ValidationError("--call", wrong);
+                            },
+                            "only this call fails")
+                         ->type_name("K");
+  app.add_flag("--mutants", options.mutants, "check that each broken backing is caught")
+      ->excludes(backing, scenario, call);
   app.add_flag("-v,--verbose", options.verbose, "a line for each scenario and code");
 }
 
@@ -234,20 +267,23 @@ int run(int count, char** arguments) {
     return app.exit(error) == 0 ? exit_good : exit_usage;
   }
   if (const auto wrong = harness::choose_driver(options.driver, options.profile); !wrong.empty()) {
-    fmt::print(stderr, "assay-driver-sweep: {}\n", wrong);
-    return exit_usage;
+    return usage_error(wrong);
   }
   // Loaded here, never called: each case finds it as a fresh process would, only sooner.
   const char* const path = std::getenv(cuda::Driver::path_variable);
-  if (path == nullptr || ::dlopen(path, RTLD_NOW | RTLD_LOCAL) == nullptr) {
-    fmt::print(stderr, "assay-driver-sweep: --driver: {}\n", ::dlerror());
-    return exit_usage;
+  if (path == nullptr) return usage_error("--driver: no library is named");
+  if (::dlopen(path, RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    return usage_error(fmt::format("--driver: {}", ::dlerror()));
+  }
+  if (const Unusable found = ask_driver(); !found.why.empty()) {
+    fmt::print(stderr, "{}", found.model_said);
+    (void)usage_error(fmt::format("--driver {}: {}", path, found.why));
+    return found.no_device ? exit_nothing : exit_usage;
   }
   if (options.mutants) return judge_mutants(options);
   const auto sweeps = sweeps_of(options);
   if (sweeps.empty()) {
-    fmt::print(stderr, "assay-driver-sweep: no such backing or scenario\n");
-    return exit_usage;
+    return usage_error("no such backing or scenario");
   }
   return show(sweeps, run_all(sweeps, options), options);
 }

@@ -5,10 +5,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <string>
+
+#include "diagnoses.hpp"
 
 namespace assay::cuda::model {
 
@@ -33,6 +37,20 @@ bool broken(const char* rule) noexcept {
   static const char* const named = std::getenv("ASSAY_MODEL_BREAK");
   note_asked(rule);
   return named != nullptr && std::string(named) == rule;
+}
+
+bool breaks_nothing() noexcept {
+  static const bool unknown = [] {
+    const char* const named = std::getenv("ASSAY_MODEL_BREAK");
+    if (named == nullptr || *named == '\0') return false;
+    std::istringstream rules(rules_text());
+    for (std::string line; std::getline(rules, line);) {
+      if (line.substr(0, line.find(' ')) == named) return false;
+    }
+    std::fprintf(stderr, "assay model: ASSAY_MODEL_BREAK: there is no rule '%s'\n", named);
+    return true;
+  }();
+  return unknown;
 }
 
 }  // namespace assay::cuda::model

@@ -122,6 +122,7 @@ void late(Run& run) {
 }
 
 void lazy(Run& run) {
+  run.need_lazy_model();
   const abi::Stream stream = run.stream();
   std::byte* const back = run.pinned(4096);
   const DevicePointer address = run.device(4096);

@@ -125,6 +125,7 @@ void wrong_abi(Run& run) {
 }
 
 void context_ended(Run& run) {
+  run.need_lazy_model();
   const DevicePointer address = run.device(page);
   run.fill(address, 1, page);
   run.must(run.cu.cuMemcpyDtoHAsync_v2(run.pageable(page), address, page, run.stream()),

@@ -1,8 +1,10 @@
 // The driver before, at and after its life in a process: cuInit, lookup by name, errors, fork,
 // exit.
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +157,7 @@ void first_lookup_unknown(Run& run) {
 int in_forked_child(Status (*call)(Run&), Run& run) {
   const pid_t child = ::fork();
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::alarm(5);
     const auto status = static_cast<unsigned>(call(run));
     ::_exit(status < 250 ? static_cast<int>(status) : 251);

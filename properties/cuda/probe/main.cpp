@@ -29,9 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int exit_good = 0;
-constexpr int exit_bad = 1;
 constexpr int exit_usage = 2;
-constexpr int exit_nothing = 77;
 constexpr int probe_limit_s = 20;
 
 struct Options {
@@ -41,6 +39,7 @@ struct Options {
   std::string one;
   bool facts = false;
   bool list = false;
+  long parent = 0;
 };
 
 int usage_error(const std::string& message) {
@@ -145,7 +144,7 @@ int ask_all(const Options& options) {
   const Facts facts = ask_facts(options.driver);
   if (!facts.why.empty()) {
     fmt::print(stderr, "assay-probe: {}\n", facts.why);
-    return facts.nothing_to_run ? exit_nothing : exit_bad;
+    return facts.exit_code;
   }
   Json result;
   result["context"] = harness::result_context(0);
@@ -163,6 +162,10 @@ int ask_all(const Options& options) {
   return written ? exit_good : usage_error("--out: " + written.error().describe());
 }
 
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "it is empty" : "";
+}
+
 int run(int argument_count, char** arguments) {
   CLI::App app(
       "Asks the CUDA driver, or the model that stands in for one, what no source tells: each probe "
@@ -171,18 +174,27 @@ int run(int argument_count, char** arguments) {
       "assay-probe");
   Options options;
   app.footer(
-      "Exit codes: 0 all were asked, whatever they found; 1 the driver fails; 2 usage or "
-      "unwritable "
-      "output; 70\ninternal error; 77 no driver or no device, nothing could run.\n"
+      "Exit codes: 0 all were asked, whatever they found; 1 the driver fails; 2 usage, no "
+      "driver to use or unwritable output; 70\ninternal error; 77 no driver or no device, nothing "
+      "could run.\n"
       "Example: assay-probe --driver lib/libassay_cuda_model.so --out probe.json");
   app.add_option("--driver", options.driver.path,
-                 "library to load (default: $ASSAY_CUDA_DRIVER, else libcuda.so.1)")
+                 "library to load, or model for the one that comes with assay (default: "
+                 "$ASSAY_CUDA_DRIVER, else libcuda.so.1)")
+      ->check(not_empty)
       ->type_name("PATH");
-  app.add_option("--profile", options.driver.profile, "profile of the model")->type_name("NAME");
+  app.add_option("--profile", options.driver.profile, "profile of the model")
+      ->check(not_empty)
+      ->type_name("NAME");
   app.add_option("--out", options.out, "write the answers as JSON (assay.probe/1)")
+      ->check(not_empty)
       ->type_name("FILE");
   app.add_option("--only", options.only, "only this probe (again for more)")->type_name("ID");
-  app.add_flag("--list", options.list, "print all probes");
+  CLI::Option* const list = app.add_flag("--list", options.list, "print all probes");
+  for (const char* ignored : {"--driver", "--profile", "--out", "--only"}) {
+    list->excludes(app.get_option(ignored));
+  }
+  app.add_option("--parent", options.parent, "end with this process")->group("");
   app.add_option("--one", options.one, "be the process of one probe")->group("");
   app.add_flag("--facts", options.facts, "print what the driver is")->group("");
   try {
@@ -190,6 +202,8 @@ int run(int argument_count, char** arguments) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? exit_good : exit_usage;
   }
+  end_with(options.parent);
+  if (const auto wrong = settle(options.driver); !wrong.empty()) return usage_error(wrong);
   if (options.facts) return print_facts(options.driver.path);
   if (!options.one.empty()) {
     const Probe* const probe = find_probe(options.one);

@@ -3,19 +3,33 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "assay/harness/driver_facts.hpp"
 #include "program/child.hpp"
 
 namespace assay::conformance {
+
+std::string settle(DriverChoice& driver) {
+  auto wrong = harness::choose_driver(driver.path, driver.profile);
+  const char* const chosen = std::getenv(cuda::Driver::path_variable);
+  if (chosen != nullptr) driver.path = chosen;
+  return wrong;
+}
 
 harness::ChildSpec child_of(const DriverChoice& driver, std::vector<std::string> arguments,
                             int limit_s) {
   harness::ChildSpec spec;
   spec.arguments = std::move(arguments);
   spec.arguments.insert(spec.arguments.begin(), harness::this_program());
+  spec.arguments.emplace_back("--parent");
+  spec.arguments.push_back(fmt::format("{}", ::getpid()));
   if (!driver.path.empty()) {
     spec.arguments.emplace_back("--driver");
     spec.arguments.push_back(driver.path);
@@ -31,19 +45,24 @@ Facts ask_facts(const DriverChoice& driver) {
   Facts facts;
   const auto started = harness::run_child(child_of(driver, {"--facts"}, test_limit_s));
   if (!started) {
+    facts.exit_code = 1;
     facts.why = describe(started.error());
     return facts;
   }
   const harness::ChildResult& child = started.value();
   facts.json = nlohmann::ordered_json::parse(child.standard_output, nullptr, false);
   if (!facts.json.is_object()) {
-    facts.why = "the driver could not be asked: " + child.describe() + "\n" + child.standard_error;
-  } else if (facts.json.contains("nothing")) {
-    facts.nothing_to_run = true;
-    facts.why = facts.json["nothing"].get<std::string>();
-  } else if (facts.json.contains("broken")) {
-    facts.why = facts.json["broken"].get<std::string>();
+    facts.exit_code = 1;
+    facts.why = "the driver could not be asked: " + child.describe();
   }
+  for (const auto& [key, code] : {std::pair{"nothing", 77}, {"unusable", 2}, {"broken", 1}}) {
+    if (!facts.json.is_object() || !facts.json.contains(key)) continue;
+    facts.exit_code = code;
+    facts.why = facts.json[key].get<std::string>();
+  }
+  std::string said = child.standard_error;
+  while (said.ends_with('\n')) said.pop_back();
+  if (!facts.why.empty() && !said.empty()) facts.why += "\n" + said;
   return facts;
 }
 

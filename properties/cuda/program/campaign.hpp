@@ -16,6 +16,10 @@ struct DriverChoice {
   std::string profile;  ///< of the model; empty: its default or the environment's
 };
 
+/// Chooses the driver as every program of assay does: "model" is the one beside this program, a
+/// path must be there, an empty one leaves the environment's. What is wrong, or nothing.
+[[nodiscard]] std::string settle(DriverChoice& driver);
+
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 struct CampaignPlan {
@@ -30,8 +34,8 @@ struct CampaignPlan {
 /// What `--facts` of the same driver printed.
 struct Facts {
   nlohmann::ordered_json json;
-  bool nothing_to_run = false;
-  std::string why;  ///< not empty: no suite can run
+  int exit_code = 0;  ///< 77 no driver or no device, 2 no driver to use, 1 one that fails
+  std::string why;    ///< not empty: no suite can run; with what the process said besides
 };
 [[nodiscard]] Facts ask_facts(const DriverChoice& driver);
 

@@ -2,11 +2,15 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
 #include <thread>
+
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -85,6 +89,12 @@ void at_process_end(void (*hook)()) {
   end_hook = hook;
 }
 
+void end_with(long parent) {
+  if (parent == 0) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(70);  // it ended before the line above
+}
+
 int run_one(const Test& test, const std::string& driver_path) {
   std::atexit(call_end_hook);  // before the driver is loaded: called after its own handlers
   auto session = open_session(driver_path, test.needs.start);
@@ -106,9 +116,10 @@ int print_facts(const std::string& driver_path) {
   const auto session = open_session(driver_path, Start::initialised);
   Json facts;
   if (!session) {
-    facts[session.error().nothing_to_run ? "nothing" : "broken"] = session.error().why;
-    fmt::print("{}\n", facts.dump());
-    return session.error().nothing_to_run ? 77 : 1;
+    const NoSession& none = session.error();
+    facts[none.nothing_to_run ? "nothing" : none.unusable ? "unusable" : "broken"] = none.why;
+    fmt::print("{}\n", facts.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return none.nothing_to_run ? 77 : none.unusable ? 2 : 1;
   }
   facts["driver"] = session->driver->kind();
   facts["driver_version"] = session->version;

@@ -22,6 +22,7 @@ std::string why_incomparable(const Json& left, const Json& right) {
     return fmt::format("{} tests and {}: run both with the same program and the same --filter",
                        left["tests"].size(), right["tests"].size());
   }
+  if (left["tests"].empty()) return "neither file has a test";
   for (std::size_t i = 0; i < left["tests"].size(); ++i) {
     if (left["tests"][i]["id"] != right["tests"][i]["id"]) {
       return fmt::format("test {} is '{}' and '{}'", i + 1,
@@ -75,7 +76,7 @@ void compare_test(const Json& left, const Json& right, Comparison& into) {
 }
 
 std::string side(const Json& json) {
-  return fmt::format("{} ({})", title_of(json), json["context"].value("device", "?"));
+  return shown(fmt::format("{} ({})", title_of(json), json["context"].value("device", "?")));
 }
 
 }  // namespace
@@ -101,10 +102,12 @@ int compare_files(const std::string& left_path, const std::string& right_path) {
   const Comparison comparison = compare(*left, *right);
   fmt::print("{}\nagainst {}\n\n", side(*left), side(*right));
   if (!comparison.incomparable.empty()) {
-    fmt::print("not comparable: {}\n", comparison.incomparable);
+    fmt::print("not comparable: {}\n", shown(comparison.incomparable));
     return 3;
   }
-  for (const std::string& difference : comparison.differences) fmt::print("{}\n", difference);
+  for (const std::string& difference : comparison.differences) {
+    fmt::print("{}\n", shown(difference));
+  }
   fmt::print("{} tests are the same, {} differences, {} tests are for one side only\n",
              comparison.same, comparison.differences.size(), comparison.one_sided);
   return comparison.differences.empty() ? 0 : 1;

@@ -1,9 +1,9 @@
 // assay-conformance: does this CUDA driver, or the model of one, keep the driver's contract?
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
+#include <map>
+#include <set>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,7 +30,8 @@ constexpr int exit_nothing = 77;
 constexpr const char* footer =
     "Exit codes: 0 every test passed or was skipped with a reason; 1 a test failed, crashed or "
     "hung "
-    "(--diff: the\nlists differ); 2 usage or unreadable input; 3 --diff: the files cannot be "
+    "(--diff: the\nlists differ); 2 usage, unreadable input, or no driver to use; 3 --diff: the "
+    "files cannot be "
     "compared; 70 internal error; 77 no\ndriver or no device, nothing could run.\n"
     "Example: assay-conformance --driver lib/libassay_cuda_model.so --profile h200 --jobs 4 "
     "--out model.json";
@@ -50,6 +51,7 @@ struct Options {
   bool verbose = false;
   SequencePlan sequences{};
   bool sequence_child = false;
+  long parent = 0;
 };
 
 int usage_error(const std::string& message) {
@@ -86,17 +88,10 @@ void list_tests(const std::vector<const Test*>& tests) {
 /// Why no suite can run, told; the exit code.
 int no_suite(const Facts& facts) {
   fmt::print(stderr, "assay-conformance: {}\n", facts.why);
-  if (!facts.nothing_to_run) return exit_bad;
+  if (facts.exit_code != exit_nothing) return facts.exit_code;
   fmt::print(stderr,
              "assay-conformance: nothing was run. Name a driver, or the model, with --driver.\n");
   return exit_nothing;
-}
-
-/// A driver that was named must be there: only the absence of the usual one is "no GPU".
-std::string absent(const std::string& path) {
-  std::error_code failed;
-  if (path.find('/') == std::string::npos || std::filesystem::exists(path, failed)) return "";
-  return fmt::format("--driver {}: no such file", path);
 }
 
 int run_suite(const Options& options) {
@@ -138,34 +133,26 @@ int run_suite(const Options& options) {
   return ran ? exit_good : exit_nothing;
 }
 
-void declare_natural(CLI::App& app, const char* name, std::uint64_t& number, const char* help) {
-  app.add_option_function<std::string>(
-         name,
-         [&number, name](const std::string& text) {
-           const auto wrong = harness::parse_natural(text, number);
-           if (!wrong.empty()) throw CLI::ValidationError(name, wrong);
-         },
-         help)
+CLI::Option* add_natural(CLI::App& app, const char* name, std::uint64_t& number,
+                         std::uint64_t least, const char* help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&number, name, least](const std::string& text) {
+            auto wrong = harness::parse_natural(text, number);
+            if (wrong.empty() && number < least) wrong = fmt::format("is at least {}", least);
+            if (!wrong.empty()) throw CLI::ValidationError(name, wrong);
+          },
+          help)
       ->type_name("N");
 }
 
-void declare(CLI::App& app, Options& options) {
-  app.footer(footer);
-  app.add_option("--driver", options.driver.path,
-                 "library to load (default: $ASSAY_CUDA_DRIVER, else libcuda.so.1)")
-      ->type_name("PATH");
-  app.add_option("--profile", options.driver.profile,
-                 "profile of the model: h200, no_concurrent_managed_access, driver_11_8 or a file")
-      ->type_name("NAME");
-  app.add_option("--out", options.out, "write all observations as JSON (assay.conformance/1)")
-      ->type_name("FILE");
-  app.add_option("--filter", options.filters,
-                 "only tests whose id holds this text (again for more)")
-      ->type_name("TEXT");
-  app.add_option("--jobs", options.jobs, "tests at a time")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 64u))
-      ->type_name("N");
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "it is empty" : "";
+}
+
+/// What the program does instead of running the suite, and what each of these heeds.
+void declare_modes(CLI::App& app, Options& options) {
   app.add_option("--diff", options.diff, "compare the outcome lists of two result files")
       ->expected(2)
       ->type_name("FILE FILE");
@@ -173,16 +160,65 @@ void declare(CLI::App& app, Options& options) {
                  "print tables of one result file (again for more, one column each)")
       ->type_name("FILE");
   app.add_flag("--list", options.list, "print all tests with their allowed outcomes and sources");
-  app.add_option("--also-profile", options.more_profiles,
-                 "with --mutants: a profile file besides the model's own (again for more)")
-      ->type_name("FILE");
   app.add_flag("--mutants", options.mutants,
                "break each rule of a breakable model in turn and say which tests notice; exit 1 if "
                "one that tests meet goes unnoticed");
+  add_natural(app, "--sequences", options.sequences.count, 1,
+              "instead of the tests: random sequences of memory operations, this many");
+}
+
+/// An option that a mode would ignore is refused with it.
+void exclude_ignored(CLI::App& app) {
+  const std::map<std::string, std::set<std::string>> heeded = {
+      {"--diff", {}},
+      {"--markdown", {}},
+      {"--list", {"--filter"}},
+      {"--mutants", {"--driver", "--jobs", "--filter", "--also-profile"}},
+      {"--sequences", {"--driver", "--profile", "--seed", "--time-budget"}},
+  };
+  for (const auto& [mode, its] : heeded) {
+    for (CLI::Option* const option : app.get_options()) {
+      const std::string name = option->get_name();
+      const bool of_child = option->get_group().empty() || name == "--help";
+      if (name == mode || of_child || its.contains(name)) continue;
+      app.get_option(mode)->excludes(option);
+    }
+  }
+  app.get_option("--also-profile")->needs(app.get_option("--mutants"));
+  for (const char* of_sequences : {"--seed", "--time-budget"}) {
+    app.get_option(of_sequences)->needs(app.get_option("--sequences"));
+  }
+}
+
+void declare(CLI::App& app, Options& options) {
+  app.footer(footer);
+  app.add_option("--driver", options.driver.path,
+                 "library to load, or model for the one that comes with assay (default: "
+                 "$ASSAY_CUDA_DRIVER, else libcuda.so.1)")
+      ->check(not_empty)
+      ->type_name("PATH");
+  app.add_option("--profile", options.driver.profile,
+                 "profile of the model: h200, no_concurrent_managed_access, driver_11_8 or a file")
+      ->check(not_empty)
+      ->type_name("NAME");
+  app.add_option("--out", options.out, "write all observations as JSON (assay.conformance/1)")
+      ->check(not_empty)
+      ->type_name("FILE");
+  app.add_option("--filter", options.filters,
+                 "only tests whose id holds this text, with --mutants only such rules (again for "
+                 "more)")
+      ->check(not_empty)
+      ->type_name("TEXT");
+  app.add_option("--jobs", options.jobs, "tests at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 64u))
+      ->type_name("N");
+  declare_modes(app, options);
+  app.add_option("--also-profile", options.more_profiles,
+                 "with --mutants: a profile file besides the model's own (again for more)")
+      ->type_name("FILE");
   app.add_flag("-v,--verbose", options.verbose, "report every test on standard error");
-  declare_natural(app, "--sequences", options.sequences.count,
-                  "instead of the tests: random sequences of memory operations, this many");
-  declare_natural(app, "--seed", options.sequences.seed, "of the first sequence (default 1)");
+  add_natural(app, "--seed", options.sequences.seed, 0, "of the first sequence (default 1)");
   app.add_option("--time-budget", options.sequences.budget_s,
                  "seconds for all sequences; fewer run when it gets short")
       ->capture_default_str()
@@ -192,11 +228,13 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--facts", options.facts, "print what the driver is")->group("");
   app.add_flag("--sequence-child", options.sequence_child, "be the process of sequences")
       ->group("");
+  app.add_option("--parent", options.parent, "end with this process")->group("");
+  exclude_ignored(app);
 }
 
-int dispatch(const Options& options) {
-  const std::string problem = absent(options.driver.path);
-  if (!problem.empty()) return usage_error(problem);
+int dispatch(Options& options) {
+  end_with(options.parent);
+  if (const auto wrong = settle(options.driver); !wrong.empty()) return usage_error(wrong);
   if (!options.one.empty()) {
     const Test* const test = find_test(options.one);
     if (test == nullptr) return usage_error(fmt::format("--one: no test '{}'", options.one));
@@ -213,7 +251,10 @@ int dispatch(const Options& options) {
   }
   if (!options.diff.empty()) return compare_files(options.diff[0], options.diff[1]);
   if (!options.markdown.empty()) return print_markdown(options.markdown);
-  if (options.sequences.count > 0) return start_sequences(options.sequences, options.driver);
+  if (options.sequences.count > 0) {
+    const Facts facts = ask_facts(options.driver);
+    return facts.why.empty() ? start_sequences(options.sequences, options.driver) : no_suite(facts);
+  }
   if (options.mutants)
     return run_mutants({options.driver.path, options.jobs, options.more_profiles, options.filters});
   return run_suite(options);

@@ -59,6 +59,14 @@ std::string cell(const Count& count) {
   return text;
 }
 
+/// A file's text as the text of a table.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char each : shown(text))
+    out += each == '|' ? std::string("\\|") : std::string(1, each);
+  return out;
+}
+
 std::string row(const std::string& first, const std::vector<std::string>& cells) {
   std::string text = "| " + first + " |";
   for (const std::string& each : cells) text += " " + each + " |";
@@ -68,7 +76,7 @@ std::string row(const std::string& first, const std::vector<std::string>& cells)
 std::string groups_table(const std::vector<Column>& columns,
                          const std::vector<std::string>& order) {
   std::vector<std::string> cells;
-  for (const Column& column : columns) cells.push_back(column.title);
+  for (const Column& column : columns) cells.push_back(plain(column.title));
   std::string text = row("passed", cells);
   text += row("---", std::vector<std::string>(columns.size(), "---"));
   for (const std::string& group : order) {
@@ -77,7 +85,7 @@ std::string groups_table(const std::vector<Column>& columns,
       const auto found = column.groups.find(group);
       cells.push_back(found == column.groups.end() ? "" : cell(found->second));
     }
-    text += row(group, cells);
+    text += row(plain(group), cells);
   }
   cells.clear();
   for (const Column& column : columns) cells.push_back("**" + cell(column.sum) + "**");
@@ -94,10 +102,10 @@ std::string reasons_table(const std::vector<Column>& columns) {
     }
   }
   std::vector<std::string> titles;
-  for (const Column& column : columns) titles.push_back(column.title);
+  for (const Column& column : columns) titles.push_back(plain(column.title));
   std::string text = row("skipped because", titles);
   text += row("---", std::vector<std::string>(columns.size(), "---"));
-  for (const auto& [reason, cells] : rows) text += row(reason, cells);
+  for (const auto& [reason, cells] : rows) text += row(plain(reason), cells);
   return text;
 }
 
@@ -116,7 +124,9 @@ int print_markdown(const std::vector<std::string>& files) {
   }
   fmt::print("{}\n{}", groups_table(columns, order), reasons_table(columns));
   for (const Column& column : columns) {
-    for (const std::string& bad : column.bad) fmt::print("\n- {}: {}", column.title, bad);
+    for (const std::string& bad : column.bad) {
+      fmt::print("\n- {}: {}", plain(column.title), plain(bad));
+    }
   }
   fmt::print("\n");
   return 0;

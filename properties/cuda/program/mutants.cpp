@@ -131,7 +131,7 @@ int run_mutants(const MutantPlan& plan) {
   const Facts facts = ask_facts({plan.model, named_profiles[0]});
   if (!facts.why.empty()) {
     fmt::print(stderr, "assay-conformance: {}\n", facts.why);
-    return facts.nothing_to_run ? 77 : 2;
+    return facts.exit_code == 77 ? 77 : 2;
   }
   Meetings meetings;
   bool good = true;
@@ -142,13 +142,18 @@ int run_mutants(const MutantPlan& plan) {
     fmt::print(stderr,
                "assay-conformance: --mutants: {} cannot be broken; name "
                "libassay_cuda_model_broken.so with --driver\n",
-               plan.model);
+               plan.model.empty() ? "the usual driver" : plan.model);
+    return 2;
+  }
+  const std::vector<std::string> rules = rules_of(facts.json, plan.rules);
+  if (rules.empty()) {
+    fmt::print(stderr, "assay-conformance: --filter: no rule of the model has such an id\n");
     return 2;
   }
   std::size_t noticed = 0;
   std::size_t survived = 0;
   std::size_t unmet = 0;
-  for (const std::string& rule : rules_of(facts.json, plan.rules)) {
+  for (const std::string& rule : rules) {
     const Unnoticeable* const excused =
         std::find_if(std::begin(unnoticeable), std::end(unnoticeable),
                      [&](const Unnoticeable& each) { return rule == each.rule; });

@@ -61,6 +61,12 @@ void Run::skip(std::string why) {
   throw Skipped{std::move(why)};
 }
 
+void Run::need_lazy_model() {
+  const char* const eager = std::getenv(abi::model_eager_variable);
+  if (eager == nullptr || *eager == '\0' || std::strcmp(eager, "0") == 0) return;
+  skip(fmt::format("{}={}: the model runs work by itself", abi::model_eager_variable, eager));
+}
+
 DevicePointer Run::device(std::size_t size) {
   DevicePointer address = 0;
   must(cu.cuMemAlloc_v2(&address, size), "preparation: cuMemAlloc");

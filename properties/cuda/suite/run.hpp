@@ -49,6 +49,8 @@ class Run {
   /// Preparation: anything but success ends the test as FAIL, with `what`.
   void must(Status status, const char* what);
   [[noreturn]] void skip(std::string why);
+  /// Skips where the model was told to run work by itself: the test needs work that is late.
+  void need_lazy_model();
 
   // Preparations that must succeed.
   [[nodiscard]] DevicePointer device(std::size_t size);

@@ -14,10 +14,27 @@ namespace {
 namespace abi = cuda::abi;
 using cuda::Regime;
 
+constexpr const char* default_library = "libcuda.so.1";
+
 std::string library_of(const std::string& path) {
   if (!path.empty()) return path;
   const char* const named = std::getenv(cuda::Driver::path_variable);
-  return named != nullptr && *named != '\0' ? named : "libcuda.so.1";
+  return named != nullptr && *named != '\0' ? named : default_library;
+}
+
+/// What loading `library` came to. Only that the usual driver is absent is a host without a GPU.
+NoSession why_not(const std::string& library, const Error& error, const cuda::LoadReport& report) {
+  const bool usual = library == default_library;
+  const auto is = [&](Status status) {
+    return error.native == static_cast<std::int32_t>(status) &&
+           error.code == ErrorCode::driver_error;
+  };
+  const bool absent = error.code == ErrorCode::no_driver;
+  const bool misconfigured = report.is_model && is(Status::unknown);
+  return {.nothing_to_run = error.code == ErrorCode::no_device || (absent && usual),
+          .unusable = (absent && !usual) || error.code == ErrorCode::invalid_argument ||
+                      is(Status::stub_library) || misconfigured,
+          .why = describe(error)};
 }
 
 /// Every function by its exported name, which calls nothing: cuInit is the test's affair.
@@ -25,7 +42,8 @@ std::expected<Session, NoSession> look_up(const std::string& path) {
   const std::string library = library_of(path);
   void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    return std::unexpected(NoSession{true, fmt::format("no driver: {}", ::dlerror())});
+    const std::string why = fmt::format("no driver: {}", ::dlerror());
+    return std::unexpected(NoSession{library == default_library, library != default_library, why});
   }
   Session session;
 #define ASSAY_DRIVER_FUNCTION(symbol, base, version, need, parameters) \
@@ -36,7 +54,8 @@ std::expected<Session, NoSession> look_up(const std::string& path) {
   const auto marker = reinterpret_cast<Marker>(::dlsym(handle, abi::model_marker));
   session.model = marker != nullptr ? marker() : nullptr;
   if (session.table.cuInit == nullptr || session.table.cuDriverGetVersion == nullptr) {
-    return std::unexpected(NoSession{false, fmt::format("{}: this is no CUDA driver", library)});
+    return std::unexpected(
+        NoSession{.unusable = true, .why = fmt::format("{}: this is no CUDA driver", library)});
   }
   (void)session.table.cuDriverGetVersion(&session.version);
   return session;
@@ -56,12 +75,10 @@ bool Session::has(cuda::Feature feature) const noexcept {
 
 std::expected<Session, NoSession> open_session(const std::string& path, Start start) {
   if (start == Start::unloaded) return look_up(path);
-  auto driver = cuda::Driver::load({.path = library_of(path)});
-  if (!driver) {
-    const ErrorCode code = driver.error().code;
-    const bool nothing = code == ErrorCode::no_driver || code == ErrorCode::no_device;
-    return std::unexpected(NoSession{nothing, describe(driver.error())});
-  }
+  cuda::LoadReport report;
+  const std::string library = library_of(path);
+  auto driver = cuda::Driver::load({.path = library}, &report);
+  if (!driver) return std::unexpected(why_not(library, driver.error(), report));
   Ref<cuda::Driver> loaded = std::move(driver).value();
   Session session;
   session.table = loaded->table();
@@ -69,15 +86,15 @@ std::expected<Session, NoSession> open_session(const std::string& path, Start st
   session.version = loaded->version();
   session.initialised = true;
   auto facts = loaded->device_facts(0);
-  if (!facts) return std::unexpected(NoSession{false, describe(facts.error())});
+  if (!facts) return std::unexpected(NoSession{.why = describe(facts.error())});
   session.facts = std::move(facts).value();
   session.driver = std::move(loaded);
   if (start != Start::current) return session;
   Status status = session.table.cuDevicePrimaryCtxRetain(&session.context, 0);
   if (status == Status::success) status = session.table.cuCtxSetCurrent(session.context);
   if (status != Status::success) {
-    return std::unexpected(NoSession{
-        false, "no context on device 0: " + spell_code(static_cast<std::uint32_t>(status))});
+    return std::unexpected(NoSession{.why = "no context on device 0: " +
+                                            spell_code(static_cast<std::uint32_t>(status))});
   }
   return session;
 }

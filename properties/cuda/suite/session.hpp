@@ -23,6 +23,8 @@ struct Session {
 /// Why there is no session.
 struct NoSession {
   bool nothing_to_run = false;  ///< no library or no device: the normal state without a GPU
+  /// The library that was named is none, or no driver, or a model that cannot be as it is told.
+  bool unusable = false;
   std::string why;
 };
 

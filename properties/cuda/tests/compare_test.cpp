@@ -80,6 +80,7 @@ TEST(Compare, OtherRegimesAndOtherTestsCannotBeCompared) {
   Json fewer = one;
   fewer["tests"] = Json::array();
   EXPECT_NE(compare(one, fewer).incomparable, "");
+  EXPECT_EQ(compare(fewer, fewer).incomparable, "neither file has a test");
 }
 
 }  // namespace
