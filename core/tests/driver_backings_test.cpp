@@ -14,6 +14,9 @@
 #include "assay/backing/make_backing.hpp"
 #include "assay/backing/managed.hpp"
 #include "assay/backing/pinned.hpp"
+#include "assay/backing/quota.hpp"
+#include "assay/backing/slab_pool.hpp"
+#include "assay/backing/statistics.hpp"
 #include "assay/buffer/unified_buffer.hpp"
 #include "cuda_model.hpp"
 
@@ -241,6 +244,41 @@ TEST_F(DriverBackings, CopiesWithinADeviceStayOnIt) {
   EXPECT_EQ(model().calls("cuMemcpyDtoHAsync_v2"), 0u);
   device->deallocate(source, request);
   device->deallocate(target, request);
+}
+
+// Neither source knows the other's blocks, so each is asked for the stream of its own.
+TEST_F(DriverBackings, CopiesBetweenTwoWaitForTheStreamsOfBothBlocks) {
+  constexpr std::size_t size = 4096;
+  const Ref<Stream> reading = Stream::make(context_).value();
+  const Ref<Stream> writing = Stream::make(context_).value();
+  auto sources = all();
+  auto targets = all();  // of their own: two device backings on one device among them
+  sources.push_back(Statistics::make(Device::make(context_).value()));
+  sources.push_back(SlabPool::make(Device::make(context_).value()));
+  targets.push_back(SlabPool::make(Device::make(context_).value()));
+  const auto queue_fill = [&](Block block, unsigned char value, const Stream& stream) {
+    const auto current = Current::of(*context_);
+    ASSERT_EQ(table().cuMemsetD8Async(block.address, value, size, stream.handle()),
+              Status::success);
+  };
+  for (const auto& from : sources) {
+    for (const auto& to : targets) {
+      const Request source{.size = size, .stream = {reading->handle()}};
+      const Request target{.size = size, .stream = {writing->handle()}};
+      const Block a = from->allocate(source).value();
+      const Block b = to->allocate(target).value();
+      queue_fill(a, 1, *reading);
+      queue_fill(a, 6, *reading);
+      queue_fill(b, 9, *writing);
+      const auto copied = to->copy_between(b, 0, *from, a, 0, size);
+      ASSERT_TRUE(copied) << describe(copied.error());
+      EXPECT_THAT(bytes_of(*to, b, size), testing::Each(std::byte{6}))
+          << from->info().id << " to " << to->info().id;
+      EXPECT_EQ(from->deallocate(a, source), Freed::now);
+      EXPECT_EQ(to->deallocate(b, target), Freed::now);
+    }
+  }
+  EXPECT_EQ(model().diagnosis_count(), 0u);
 }
 
 TEST_F(DriverBackings, AdviceAndPrefetchReachTheDriverOrAreRefusedWithoutACall) {

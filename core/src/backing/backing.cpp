@@ -121,6 +121,10 @@ Result<void> Adaptor::do_fill(Block block, std::size_t offset, std::size_t size,
   return upstream_->fill(block, offset, size, value);
 }
 
+Result<void> Adaptor::do_settle(Block block) noexcept {
+  return settle_in(*upstream_, block);
+}
+
 Result<void> Adaptor::do_copy_on_device(std::uint64_t to, std::uint64_t from,
                                         std::size_t size) noexcept {
   return copy_on_device_of(*upstream_, to, from, size);

@@ -101,6 +101,9 @@ class Backing : public Source {
                          MayMove may_move, Error& error) noexcept {
     return upstream.do_resize(block, from, to, may_move, error);
   }
+  static Result<void> settle_in(Backing& upstream, Block block) noexcept {
+    return upstream.do_settle(block);
+  }
   static Result<void> copy_on_device_of(Backing& upstream, std::uint64_t to, std::uint64_t from,
                                         std::size_t size) noexcept {
     return upstream.do_copy_on_device(to, from, size);
@@ -142,6 +145,7 @@ class Adaptor : public Backing {
                            std::span<std::byte> to) noexcept override;
   Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
                        std::byte value) noexcept override;
+  Result<void> do_settle(Block block) noexcept override;
   Result<void> do_copy_on_device(std::uint64_t to, std::uint64_t from,
                                  std::size_t size) noexcept override;
   Result<void> do_advise(Block block, std::size_t offset, std::size_t size, Advice advice,

@@ -81,6 +81,7 @@ class DriverBacking : public Backing {
   Result<void> set_bytes(Address address, std::size_t size, std::byte value,
                          const Queue& queue) noexcept;
 
+  Result<void> do_settle(Block block) noexcept override { return wait_for_block(block.address); }
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override;
   [[nodiscard]] Usage do_usage() const noexcept override;
   Block do_allocate(const Request& request, Error& error) noexcept override;
