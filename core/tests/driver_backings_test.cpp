@@ -10,63 +10,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "assay/backing/device.hpp"
 #include "assay/backing/make_backing.hpp"
-#include "assay/backing/managed.hpp"
-#include "assay/backing/pinned.hpp"
-#include "assay/backing/quota.hpp"
-#include "assay/backing/slab_pool.hpp"
-#include "assay/backing/statistics.hpp"
 #include "assay/buffer/unified_buffer.hpp"
-#include "cuda_model.hpp"
+#include "driver_backings.hpp"
 
 namespace assay::cuda {
 namespace {
-
-using abi::Status;
-
-class DriverBackings : public CudaModelTest {
- protected:
-  void SetUp() override {
-    CudaModelTest::SetUp();
-    context_ = retained();
-  }
-  /// All three; the tests go over them.
-  std::vector<Ref<Backing>> all() {
-    return {Managed::make(context_).value(), Pinned::make(context_).value(),
-            Device::make(context_).value()};
-  }
-  void TearDown() override {
-    context_ = {};
-    model().set_capacity(0);
-    model().set_host_capacity(0);
-    CudaModelTest::TearDown();
-  }
-  [[nodiscard]] std::uint64_t live_blocks() const {
-    return model().live_objects(assay_model_device) + model().live_objects(assay_model_managed) +
-           model().live_objects(assay_model_pinned);
-  }
-  [[nodiscard]] bool concurrent() const {
-    return context_->facts().has(abi::DeviceAttribute::concurrent_managed_access);
-  }
-  int range_attribute(abi::RangeAttribute which, Block block, std::size_t size) {
-    const auto current = Current::of(*context_);
-    int value = -100;
-    EXPECT_EQ(
-        driver_->table().cuMemRangeGetAttribute(&value, sizeof value, which, block.address, size),
-        Status::success);
-    return value;
-  }
-
-  Ref<PrimaryContext> context_;
-};
-
-std::vector<std::byte> bytes_of(Backing& backing, Block block, std::size_t size) {
-  std::vector<std::byte> bytes(size, std::byte{0xee});
-  const auto copied = backing.copy_out(block, 0, bytes);
-  EXPECT_TRUE(copied) << describe(copied.error());
-  return bytes;
-}
 
 TEST_F(DriverBackings, EveryAddressIsAlignedAsAskedAndItsBaseIsFreed) {
   for (const auto& backing : all()) {
@@ -112,19 +61,6 @@ TEST_F(DriverBackings, ZeroedBlocksReadZeroWithAndWithoutAStream) {
       EXPECT_EQ(backing->deallocate(block, request), Freed::now);
     }
   }
-  EXPECT_EQ(model().diagnosis_count(), 0u);
-}
-
-// A freed block is waited for by its own stream: the model would diagnose a free in flight.
-TEST_F(DriverBackings, AFreeWaitsForTheStreamOfTheBlock) {
-  const Ref<Stream> stream = Stream::make(context_).value();
-  const Ref<Backing> device = Device::make(context_).value();
-  const Request request{.size = 5000, .init = Init::zero, .stream = {stream->handle()}};
-  const Block block = device->allocate(request).value();
-  ASSERT_TRUE(device->fill(block, 0, 5000, std::byte{1}));
-  EXPECT_FALSE(stream->finished().value()) << "the fill is only queued";
-  EXPECT_EQ(device->deallocate(block, request), Freed::now);
-  EXPECT_TRUE(stream->finished().value());
   EXPECT_EQ(model().diagnosis_count(), 0u);
 }
 
@@ -244,41 +180,6 @@ TEST_F(DriverBackings, CopiesWithinADeviceStayOnIt) {
   EXPECT_EQ(model().calls("cuMemcpyDtoHAsync_v2"), 0u);
   device->deallocate(source, request);
   device->deallocate(target, request);
-}
-
-// Neither source knows the other's blocks, so each is asked for the stream of its own.
-TEST_F(DriverBackings, CopiesBetweenTwoWaitForTheStreamsOfBothBlocks) {
-  constexpr std::size_t size = 4096;
-  const Ref<Stream> reading = Stream::make(context_).value();
-  const Ref<Stream> writing = Stream::make(context_).value();
-  auto sources = all();
-  auto targets = all();  // of their own: two device backings on one device among them
-  sources.push_back(Statistics::make(Device::make(context_).value()));
-  sources.push_back(SlabPool::make(Device::make(context_).value()));
-  targets.push_back(SlabPool::make(Device::make(context_).value()));
-  const auto queue_fill = [&](Block block, unsigned char value, const Stream& stream) {
-    const auto current = Current::of(*context_);
-    ASSERT_EQ(table().cuMemsetD8Async(block.address, value, size, stream.handle()),
-              Status::success);
-  };
-  for (const auto& from : sources) {
-    for (const auto& to : targets) {
-      const Request source{.size = size, .stream = {reading->handle()}};
-      const Request target{.size = size, .stream = {writing->handle()}};
-      const Block a = from->allocate(source).value();
-      const Block b = to->allocate(target).value();
-      queue_fill(a, 1, *reading);
-      queue_fill(a, 6, *reading);
-      queue_fill(b, 9, *writing);
-      const auto copied = to->copy_between(b, 0, *from, a, 0, size);
-      ASSERT_TRUE(copied) << describe(copied.error());
-      EXPECT_THAT(bytes_of(*to, b, size), testing::Each(std::byte{6}))
-          << from->info().id << " to " << to->info().id;
-      EXPECT_EQ(from->deallocate(a, source), Freed::now);
-      EXPECT_EQ(to->deallocate(b, target), Freed::now);
-    }
-  }
-  EXPECT_EQ(model().diagnosis_count(), 0u);
 }
 
 TEST_F(DriverBackings, AdviceAndPrefetchReachTheDriverOrAreRefusedWithoutACall) {

@@ -50,8 +50,11 @@ SlabPool::~SlabPool() {
   give_back_all(unlink_free_chunks(0));
 }
 
+/// A chunk has one stream for all of its slots, and outlives them: what is to be ordered by a
+/// stream of a device gets a block of the upstream's own.
 bool SlabPool::is_direct(const Request& request) const noexcept {
-  return wanted_size(request) > detail::slab_class_max || request.alignment > page_;
+  const bool ordered = request.stream.handle != nullptr && can(Capabilities::device_access);
+  return ordered || wanted_size(request) > detail::slab_class_max || request.alignment > page_;
 }
 
 std::size_t SlabPool::do_footprint(const Request& request) const noexcept {
