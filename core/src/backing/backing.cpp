@@ -97,6 +97,14 @@ std::size_t Adaptor::do_footprint(const Request& request) const noexcept {
   return upstream_->footprint(request);
 }
 
+std::size_t Adaptor::do_charge(const Request& request) const noexcept {
+  return upstream_->charge(request);
+}
+
+std::size_t Adaptor::do_held_by(Block block) const noexcept {
+  return upstream_->held_by(block);
+}
+
 Usage Adaptor::do_usage() const noexcept {
   return upstream_->usage();
 }

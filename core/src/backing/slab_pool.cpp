@@ -61,6 +61,21 @@ std::size_t SlabPool::do_footprint(const Request& request) const noexcept {
   return is_direct(request) ? upstream().footprint(request) : slot_capacity(request);
 }
 
+std::size_t SlabPool::do_charge(const Request& request) const noexcept {
+  return is_direct(request) ? upstream().charge(request) : slot_capacity(request);
+}
+
+/// A block that is told as a slot is held as one; a direct one is what the upstream holds.
+std::size_t SlabPool::do_held_by(Block block) const noexcept {
+  Block direct;
+  {
+    const Lock lock(mutex_);
+    const SlabChunk* const chunk = table_.find(block.address);
+    if (chunk != nullptr && chunk->direct) direct = chunk->block;
+  }
+  return direct == block ? upstream().held_by(block) : block.capacity;
+}
+
 Usage SlabPool::do_usage() const noexcept {
   const Lock lock(mutex_);
   return {live_blocks_, live_bytes_, reserved_bytes_};

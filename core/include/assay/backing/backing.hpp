@@ -66,9 +66,18 @@ class Backing : public Source {
     return do_footprint(request);
   }
 
+  /// Bytes that `allocate(request)` would take from below: the footprint, and what the address is
+  /// padded with. **Pre** as footprint.
+  [[nodiscard]] std::size_t charge(const Request& request) const noexcept {
+    return do_charge(request);
+  }
+  /// Bytes that a live block has taken from below: at least its capacity.
+  [[nodiscard]] std::size_t held_by(Block block) const noexcept { return do_held_by(block); }
+
   /// Changes the size of a live block from `from.size` to `to.size`; alignment and reserve stay.
   /// Bytes up to the smaller size are kept; new ones read zero if `to.init` says so.
-  /// **Errors** not_supported, and those of allocate; on error the block is as before.
+  /// **Errors** not_supported, and those of allocate; on error the block is as before. A move whose
+  /// old block cannot be freed is undone and is such an error; `lost` is what could not be undone.
   /// **Post** with MayMove::no the address is unchanged.
   Result<Block> resize(Block block, const Request& from, const Request& to,
                        MayMove may_move) noexcept;
@@ -113,6 +122,12 @@ class Backing : public Source {
   /// Address 0 means failure, told in `error`. **Pre** check(request) passed.
   virtual Block do_allocate(const Request& request, Error& error) noexcept = 0;
   [[nodiscard]] virtual std::size_t do_footprint(const Request& request) const noexcept = 0;
+  [[nodiscard]] virtual std::size_t do_charge(const Request& request) const noexcept {
+    return do_footprint(request);
+  }
+  [[nodiscard]] virtual std::size_t do_held_by(Block block) const noexcept {
+    return block.capacity;
+  }
   [[nodiscard]] virtual Usage do_usage() const noexcept = 0;
   virtual Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
                           Error& error) noexcept;
@@ -136,6 +151,8 @@ class Adaptor : public Backing {
   Block do_allocate(const Request& request, Error& error) noexcept override;
   Freed do_deallocate(Block block, const Release& release) noexcept override;
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_charge(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_held_by(Block block) const noexcept override;
   [[nodiscard]] Usage do_usage() const noexcept override;
   Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
                   Error& error) noexcept override;

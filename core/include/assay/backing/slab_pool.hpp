@@ -95,6 +95,8 @@ class SlabPool final : public Adaptor {
   Block do_allocate(const Request& request, Error& error) noexcept override;
   Freed do_deallocate(Block block, const Release& release) noexcept override;
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_charge(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_held_by(Block block) const noexcept override;
   [[nodiscard]] Usage do_usage() const noexcept override;
   Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
                   Error& error) noexcept override;
