@@ -49,8 +49,9 @@ TEST_F(DriverBackings, AQuotaChargesWhatTheDriverIsAskedFor) {
     const auto tenant = Tenant::make(8 * MiB);
     const Ref<Backing> quota = Quota::make(tenant, leaf);
     model().set_faults("");
-    EXPECT_EQ(quota->allocate({.size = 1, .alignment = std::size_t{1} << 30}).error().code,
-              ErrorCode::quota_exceeded);
+    const auto refused = quota->allocate({.size = 1, .alignment = std::size_t{1} << 30});
+    EXPECT_EQ(refused.error().code, ErrorCode::quota_exceeded);
+    EXPECT_EQ(refused.error().largest_free, 0u) << "the padding alone does not fit";
     EXPECT_EQ(model().calls("*"), 0u) << "refused before the driver was asked";
     std::vector<std::pair<Block, Request>> held;
     for (std::size_t size : {std::size_t{1}, std::size_t{70'000}}) {
@@ -66,7 +67,11 @@ TEST_F(DriverBackings, AQuotaChargesWhatTheDriverIsAskedFor) {
       }
     }
     auto& [block, request] = held.back();
+    // It would fit but for its padding.
     Request larger = request;
+    larger.size = 6 * MiB;
+    EXPECT_EQ(quota->resize(block, request, larger, MayMove::yes).error().code,
+              ErrorCode::quota_exceeded);
     larger.size = MiB;
     block = quota->resize(block, request, larger, MayMove::yes).value();
     EXPECT_EQ(tenant->account().charged, leaf->usage().reserved_bytes);

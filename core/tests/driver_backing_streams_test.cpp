@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "assay/backing/fault.hpp"
 #include "assay/backing/slab_pool.hpp"
 #include "assay/backing/statistics.hpp"
 #include "driver_backings.hpp"
@@ -128,6 +129,31 @@ TEST_F(DriverBackings, EachBlockOfAPoolFollowsItsOwnStream) {
     EXPECT_EQ(pool->deallocate(moved, ordered), Freed::now);
   }
   EXPECT_EQ(model().diagnosis_count(), 0u);
+}
+
+// Where the upstream cannot resize, the pool keeps the block and zeroes what comes into use again.
+TEST_F(DriverBackings, APoolZeroesBehindTheStreamOfABlock) {
+  const Ref<Stream> stream = Stream::make(context_).value();
+  for (const auto& leaf : all()) {
+    const auto fixed = Fault::make(leaf);
+    fixed->plan(Fault::On::resize, {.every = 1, .code = ErrorCode::not_supported});
+    const Ref<Backing> pool = SlabPool::make(fixed);
+    const Request whole{.size = 4096, .init = Init::zero, .stream = {stream->handle()}};
+    Request half = whole;
+    half.size = 2048;
+    Block block = pool->allocate(whole).value();
+    block = pool->resize(block, whole, half, MayMove::no).value();
+    {
+      const auto current = Current::of(*context_);
+      ASSERT_EQ(table().cuMemsetD8Async(block.address, 9, 4096, stream->handle()), Status::success);
+    }
+    block = pool->resize(block, half, whole, MayMove::no).value();
+    ASSERT_TRUE(stream->synchronize());
+    const auto found = bytes_of(*pool, block, 4096);
+    EXPECT_EQ(found[2047], std::byte{9}) << leaf->info().id;
+    EXPECT_EQ(found[2048], std::byte{0}) << leaf->info().id;
+    EXPECT_EQ(pool->deallocate(block, whole), Freed::now);
+  }
 }
 
 }  // namespace
