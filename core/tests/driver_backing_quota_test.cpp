@@ -33,6 +33,7 @@ TEST_F(DriverBackings, AMoveThatCannotFreeTheOldBlockLosesNothingUnseen) {
       const std::uint64_t lost = leaf->usage().reserved_bytes - reserved;
       EXPECT_EQ(lost != 0, always);
       EXPECT_EQ(moved.error().lost, lost);
+      EXPECT_EQ(describe(moved.error()).contains(", lost "), always);
       EXPECT_EQ(tenant->account().quarantined, lost);
       EXPECT_EQ(tenant->account().charged, charged + lost);
       EXPECT_EQ(quota->deallocate(block, small), Freed::now);
