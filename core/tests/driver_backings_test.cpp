@@ -10,60 +10,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "assay/backing/device.hpp"
 #include "assay/backing/make_backing.hpp"
-#include "assay/backing/managed.hpp"
-#include "assay/backing/pinned.hpp"
 #include "assay/buffer/unified_buffer.hpp"
-#include "cuda_model.hpp"
+#include "driver_backings.hpp"
 
 namespace assay::cuda {
 namespace {
-
-using abi::Status;
-
-class DriverBackings : public CudaModelTest {
- protected:
-  void SetUp() override {
-    CudaModelTest::SetUp();
-    context_ = retained();
-  }
-  /// All three; the tests go over them.
-  std::vector<Ref<Backing>> all() {
-    return {Managed::make(context_).value(), Pinned::make(context_).value(),
-            Device::make(context_).value()};
-  }
-  void TearDown() override {
-    context_ = {};
-    model().set_capacity(0);
-    model().set_host_capacity(0);
-    CudaModelTest::TearDown();
-  }
-  [[nodiscard]] std::uint64_t live_blocks() const {
-    return model().live_objects(assay_model_device) + model().live_objects(assay_model_managed) +
-           model().live_objects(assay_model_pinned);
-  }
-  [[nodiscard]] bool concurrent() const {
-    return context_->facts().has(abi::DeviceAttribute::concurrent_managed_access);
-  }
-  int range_attribute(abi::RangeAttribute which, Block block, std::size_t size) {
-    const auto current = Current::of(*context_);
-    int value = -100;
-    EXPECT_EQ(
-        driver_->table().cuMemRangeGetAttribute(&value, sizeof value, which, block.address, size),
-        Status::success);
-    return value;
-  }
-
-  Ref<PrimaryContext> context_;
-};
-
-std::vector<std::byte> bytes_of(Backing& backing, Block block, std::size_t size) {
-  std::vector<std::byte> bytes(size, std::byte{0xee});
-  const auto copied = backing.copy_out(block, 0, bytes);
-  EXPECT_TRUE(copied) << describe(copied.error());
-  return bytes;
-}
 
 TEST_F(DriverBackings, EveryAddressIsAlignedAsAskedAndItsBaseIsFreed) {
   for (const auto& backing : all()) {
@@ -109,19 +61,6 @@ TEST_F(DriverBackings, ZeroedBlocksReadZeroWithAndWithoutAStream) {
       EXPECT_EQ(backing->deallocate(block, request), Freed::now);
     }
   }
-  EXPECT_EQ(model().diagnosis_count(), 0u);
-}
-
-// A freed block is waited for by its own stream: the model would diagnose a free in flight.
-TEST_F(DriverBackings, AFreeWaitsForTheStreamOfTheBlock) {
-  const Ref<Stream> stream = Stream::make(context_).value();
-  const Ref<Backing> device = Device::make(context_).value();
-  const Request request{.size = 5000, .init = Init::zero, .stream = {stream->handle()}};
-  const Block block = device->allocate(request).value();
-  ASSERT_TRUE(device->fill(block, 0, 5000, std::byte{1}));
-  EXPECT_FALSE(stream->finished().value()) << "the fill is only queued";
-  EXPECT_EQ(device->deallocate(block, request), Freed::now);
-  EXPECT_TRUE(stream->finished().value());
   EXPECT_EQ(model().diagnosis_count(), 0u);
 }
 

@@ -97,6 +97,14 @@ std::size_t Adaptor::do_footprint(const Request& request) const noexcept {
   return upstream_->footprint(request);
 }
 
+std::size_t Adaptor::do_charge(const Request& request) const noexcept {
+  return upstream_->charge(request);
+}
+
+std::size_t Adaptor::do_held_by(Block block) const noexcept {
+  return upstream_->held_by(block);
+}
+
 Usage Adaptor::do_usage() const noexcept {
   return upstream_->usage();
 }
@@ -119,6 +127,10 @@ Result<void> Adaptor::do_copy_out(Block block, std::size_t offset,
 Result<void> Adaptor::do_fill(Block block, std::size_t offset, std::size_t size,
                               std::byte value) noexcept {
   return upstream_->fill(block, offset, size, value);
+}
+
+Result<void> Adaptor::do_settle(Block block) noexcept {
+  return settle_in(*upstream_, block);
 }
 
 Result<void> Adaptor::do_copy_on_device(std::uint64_t to, std::uint64_t from,

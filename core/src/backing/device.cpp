@@ -75,15 +75,9 @@ Result<void> Device::do_fill(Block block, std::size_t offset, std::size_t size,
 
 Result<void> Device::do_copy_on_device(std::uint64_t to, std::uint64_t from,
                                        std::size_t size) noexcept {
-  // Ordered behind what is queued on the source, and done before the call returns, because the
-  // destination's stream knows nothing of it.
-  Queue queue = queue_for(from);
-  queue.wait = true;
-  const Queue target = queue_for(to);
+  // On a stream of its own: both blocks are settled, and the source may be another backing's.
+  const Queue queue = own_queue();
   ASSAY_TRY(const cuda::Current current, cuda::Current::of(context()));
-  if (target.stream != queue.stream) {
-    ASSAY_TRY_VOID(finish({target.stream, true}));
-  }
   ASSAY_TRY_VOID(
       check(table().cuMemcpyDtoDAsync_v2(to, from, size, queue.stream), "cuMemcpyDtoDAsync"));
   return finish(queue);

@@ -28,11 +28,27 @@ std::size_t DriverBacking::do_footprint(const Request& request) const noexcept {
   return align_up(std::max(request.size, request.reserve), info().granularity);
 }
 
+/// What is asked of the driver beyond the capacity, so that an aligned block lies in it.
+std::size_t DriverBacking::padding_of(const Request& request) const noexcept {
+  const std::size_t alignment = std::max(request.alignment, info().natural_alignment);
+  const bool natural =
+      alignment == info().natural_alignment && !pads_natural_.load(std::memory_order_relaxed);
+  return natural ? 0 : alignment;
+}
+
+std::size_t DriverBacking::do_charge(const Request& request) const noexcept {
+  return do_footprint(request) + padding_of(request);
+}
+
+std::size_t DriverBacking::do_held_by(Block block) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(block.address);
+  return found == live_.end() ? block.capacity : found->second.held;
+}
+
 Usage DriverBacking::do_usage() const noexcept {
   const std::lock_guard lock(mutex_);
-  Usage usage{live_.size(), live_bytes_, held_bytes_};
-  for (const auto& [address, record] : live_) usage.reserved_bytes += record.held;
-  return usage;
+  return {live_.size(), live_bytes_, live_held_ + held_bytes_};
 }
 
 DriverBacking::Records::node_type DriverBacking::make_node() noexcept {
@@ -43,6 +59,23 @@ DriverBacking::Records::node_type DriverBacking::make_node() noexcept {
   } catch (const std::bad_alloc&) {
     return {};
   }
+}
+
+void DriverBacking::enter(Records::node_type node) noexcept {
+  const std::lock_guard lock(mutex_);
+  live_bytes_ += node.mapped().capacity;
+  live_held_ += node.mapped().held;
+  live_.insert(std::move(node));
+}
+
+/// Out of the table before the driver may give the address to another thread.
+DriverBacking::Records::node_type DriverBacking::take_out(Address address) noexcept {
+  const std::lock_guard lock(mutex_);
+  auto node = live_.extract(address);
+  if (node.empty()) return node;
+  live_bytes_ -= node.mapped().capacity;
+  live_held_ -= node.mapped().held;
+  return node;
 }
 
 // --- streams
@@ -107,14 +140,11 @@ Result<void> DriverBacking::obtain_padded(const Request& request, std::size_t pa
 /// only seen: where it does not hold, the block is padded as a larger alignment is.
 Result<void> DriverBacking::obtain(const Request& request, Address& address,
                                    Record& record) noexcept {
-  const std::size_t alignment = std::max(request.alignment, info().natural_alignment);
-  const bool natural =
-      alignment == info().natural_alignment && !pads_natural_.load(std::memory_order_relaxed);
-  ASSAY_TRY_VOID(obtain_padded(request, natural ? 0 : alignment, address, record));
+  ASSAY_TRY_VOID(obtain_padded(request, padding_of(request), address, record));
   if (address + record.capacity <= record.base + record.held) return {};
   pads_natural_.store(true, std::memory_order_relaxed);
   ASSAY_TRY_VOID(give_back(record));
-  return obtain_padded(request, alignment, address, record);
+  return obtain_padded(request, padding_of(request), address, record);
 }
 
 /// Frees what no caller has seen; what cannot be freed is kept.
@@ -127,7 +157,9 @@ Result<void> DriverBacking::give_back(const Record& record) noexcept {
     node.mapped() = record;
   }
   keep(std::move(node), record.held);
-  return released;
+  Error error = released.error();
+  error.lost = record.held;
+  return error;
 }
 
 /// **Pre** no other thread can reach the block.
@@ -199,25 +231,20 @@ Block DriverBacking::do_allocate(const Request& request, Error& error) noexcept 
     if (const auto zeroed = zero_fresh(record.base, address, capacity, request); !zeroed) {
       error = refusal(zeroed.error(), request);
       record.other_streams = true;  // the zeroing may be under way
-      if (!release_native(record)) keep(std::move(node), record.held);
+      if (!release_native(record)) {
+        error.lost = record.held;
+        keep(std::move(node), error.lost);
+      }
       return {};
     }
   }
-  const std::lock_guard lock(mutex_);
-  live_bytes_ += capacity;
-  live_.insert(std::move(node));
+  enter(std::move(node));
   return {address, capacity};
 }
 
 Freed DriverBacking::do_deallocate(Block block, const Release&) noexcept {
-  Records::node_type node;
-  {
-    // Out of the table before the driver may give the address to another thread.
-    const std::lock_guard lock(mutex_);
-    node = live_.extract(block.address);
-    if (node.empty()) return Freed::refused;
-    live_bytes_ -= node.mapped().capacity;
-  }
+  auto node = take_out(block.address);
+  if (node.empty()) return Freed::refused;
   if (release_native(node.mapped())) return Freed::now;
   const std::size_t held = node.mapped().held;
   keep(std::move(node), held);
@@ -251,13 +278,22 @@ Block DriverBacking::do_resize(Block block, const Request& from, const Request& 
   if (!moved) return {};
   auto done = copy_between(moved, 0, *this, block, 0, from.size);
   if (done) done = zero_new(moved);
-  if (!done) {
-    error = done.error();
-    do_deallocate(moved, Release{larger, false});
-    return {};
-  }
-  do_deallocate(block, Release{from, false});
-  return moved;
+  if (done) done = release_old(block);
+  if (done) return moved;
+  // Undone as a whole. What of that fails is lost, and the caller hears of it.
+  error = done.error();
+  const std::size_t held = do_held_by(moved);
+  if (did_not_free(do_deallocate(moved, Release{larger, false}))) error.lost = held;
+  return {};
+}
+
+/// Frees the block that a move has left; one that cannot be freed is live as before.
+Result<void> DriverBacking::release_old(Block block) noexcept {
+  auto node = take_out(block.address);
+  if (node.empty()) return {};  // freed meanwhile, by a caller that must not
+  auto released = release_native(node.mapped());
+  if (!released) enter(std::move(node));
+  return released;
 }
 
 // --- host access

@@ -50,12 +50,30 @@ SlabPool::~SlabPool() {
   give_back_all(unlink_free_chunks(0));
 }
 
+/// A chunk has one stream for all of its slots, and outlives them: what is to be ordered by a
+/// stream of a device gets a block of the upstream's own.
 bool SlabPool::is_direct(const Request& request) const noexcept {
-  return wanted_size(request) > detail::slab_class_max || request.alignment > page_;
+  const bool ordered = request.stream.handle != nullptr && can(Capabilities::device_access);
+  return ordered || wanted_size(request) > detail::slab_class_max || request.alignment > page_;
 }
 
 std::size_t SlabPool::do_footprint(const Request& request) const noexcept {
   return is_direct(request) ? upstream().footprint(request) : slot_capacity(request);
+}
+
+std::size_t SlabPool::do_charge(const Request& request) const noexcept {
+  return is_direct(request) ? upstream().charge(request) : slot_capacity(request);
+}
+
+/// A block that is told as a slot is held as one; a direct one is what the upstream holds.
+std::size_t SlabPool::do_held_by(Block block) const noexcept {
+  Block direct;
+  {
+    const Lock lock(mutex_);
+    const SlabChunk* const chunk = table_.find(block.address);
+    if (chunk != nullptr && chunk->direct) direct = chunk->block;
+  }
+  return direct == block ? upstream().held_by(block) : block.capacity;
 }
 
 Usage SlabPool::do_usage() const noexcept {

@@ -71,8 +71,7 @@ SlabPool::Slot SlabPool::grow(std::size_t class_index, const Request& request,
   chunk->rest_zero = upstream().can(Capabilities::zeroed_fresh);
   chunk->request = {.size = shared ? detail::slab_chunk_size : size,
                     .alignment = page_,
-                    .init = chunk->rest_zero ? Init::zero : Init::undefined,
-                    .stream = request.stream};
+                    .init = chunk->rest_zero ? Init::zero : Init::undefined};
   Lock lock(mutex_, std::defer_lock);
   if (!obtain_or_trim(chunk, lock, error)) return {};
   list(chunk);
@@ -154,7 +153,8 @@ bool SlabPool::zero_slot(const Slot& slot, Error& error) noexcept {
 
 bool SlabPool::zero_range(Block block, std::size_t from, std::size_t to, Error& error) noexcept {
   if (from >= to) return true;
-  if (can(Capabilities::host_access)) {
+  // What a device reaches too may have work of a stream on it, which the upstream waits for.
+  if (can(Capabilities::host_access) && !can(Capabilities::device_access)) {
     std::memset(static_cast<std::byte*>(pointer_to(block.address)) + from, 0, to - from);
     return true;
   }
@@ -183,7 +183,7 @@ Block SlabPool::do_resize(Block block, const Request& from, const Request& to, M
     return resize_by_moving(block, from, to, error);
   }
   const std::size_t capacity = align_up(to.size, detail::slab_granularity);
-  if (capacity > chunk->slot_size) {
+  if (capacity > chunk->slot_size || is_direct(to)) {
     const std::size_t slot_size = chunk->slot_size;
     lock.unlock();
     if (may_move == MayMove::yes) return resize_by_moving(block, from, to, error);

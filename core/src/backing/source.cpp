@@ -59,13 +59,18 @@ Result<void> Source::copy_between(Block to, std::size_t to_offset, Source& from_
     return out_of_block("copy_between", from_source.info().id, size, from);
   }
   if (size == 0) return {};
+  // Each side is asked for its own stream: neither knows the other's blocks.
   if (from_source.can(Capabilities::host_access)) {
+    ASSAY_TRY_VOID(from_source.do_settle(from));
     return do_copy_in(to, to_offset, {host_pointer(from, from_offset), size});
   }
   if (can(Capabilities::host_access)) {
+    ASSAY_TRY_VOID(do_settle(to));
     return from_source.do_copy_out(from, from_offset, {host_pointer(to, to_offset), size});
   }
   if (info_.device >= 0 && info_.device == from_source.info_.device) {
+    ASSAY_TRY_VOID(from_source.do_settle(from));
+    ASSAY_TRY_VOID(do_settle(to));
     return do_copy_on_device(to.address + to_offset, from.address + from_offset, size);
   }
   return copy_through_host(to, to_offset, from_source, from, from_offset, size);
@@ -113,6 +118,10 @@ Result<void> Source::do_copy_out(Block block, std::size_t offset,
     return Error::make(ErrorCode::not_supported, "copy_out", info_.id, to.size());
   }
   std::memmove(to.data(), host_pointer(block, offset), to.size());
+  return {};
+}
+
+Result<void> Source::do_settle(Block) noexcept {
   return {};
 }
 

@@ -59,6 +59,7 @@ std::string describe(const Error& error) {
   if (error.in_use != 0) text += fmt::format(", in use {}", error.in_use);
   if (error.limit != 0) text += fmt::format(", limit {}", error.limit);
   if (error.largest_free != 0) text += fmt::format(", largest free {}", error.largest_free);
+  if (error.lost != 0) text += fmt::format(", lost {}", error.lost);
   if (error.native != 0) {
     text += fmt::format(", native code {}", error.native);
     if (error.code == ErrorCode::io || error.code == ErrorCode::read_failed) {

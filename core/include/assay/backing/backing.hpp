@@ -66,9 +66,18 @@ class Backing : public Source {
     return do_footprint(request);
   }
 
+  /// Bytes that `allocate(request)` would take from below: the footprint, and what the address is
+  /// padded with. **Pre** as footprint.
+  [[nodiscard]] std::size_t charge(const Request& request) const noexcept {
+    return do_charge(request);
+  }
+  /// Bytes that a live block has taken from below: at least its capacity.
+  [[nodiscard]] std::size_t held_by(Block block) const noexcept { return do_held_by(block); }
+
   /// Changes the size of a live block from `from.size` to `to.size`; alignment and reserve stay.
   /// Bytes up to the smaller size are kept; new ones read zero if `to.init` says so.
-  /// **Errors** not_supported, and those of allocate; on error the block is as before.
+  /// **Errors** not_supported, and those of allocate; on error the block is as before. A move whose
+  /// old block cannot be freed is undone and is such an error; `lost` is what could not be undone.
   /// **Post** with MayMove::no the address is unchanged.
   Result<Block> resize(Block block, const Request& from, const Request& to,
                        MayMove may_move) noexcept;
@@ -101,6 +110,9 @@ class Backing : public Source {
                          MayMove may_move, Error& error) noexcept {
     return upstream.do_resize(block, from, to, may_move, error);
   }
+  static Result<void> settle_in(Backing& upstream, Block block) noexcept {
+    return upstream.do_settle(block);
+  }
   static Result<void> copy_on_device_of(Backing& upstream, std::uint64_t to, std::uint64_t from,
                                         std::size_t size) noexcept {
     return upstream.do_copy_on_device(to, from, size);
@@ -110,6 +122,12 @@ class Backing : public Source {
   /// Address 0 means failure, told in `error`. **Pre** check(request) passed.
   virtual Block do_allocate(const Request& request, Error& error) noexcept = 0;
   [[nodiscard]] virtual std::size_t do_footprint(const Request& request) const noexcept = 0;
+  [[nodiscard]] virtual std::size_t do_charge(const Request& request) const noexcept {
+    return do_footprint(request);
+  }
+  [[nodiscard]] virtual std::size_t do_held_by(Block block) const noexcept {
+    return block.capacity;
+  }
   [[nodiscard]] virtual Usage do_usage() const noexcept = 0;
   virtual Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
                           Error& error) noexcept;
@@ -133,6 +151,8 @@ class Adaptor : public Backing {
   Block do_allocate(const Request& request, Error& error) noexcept override;
   Freed do_deallocate(Block block, const Release& release) noexcept override;
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_charge(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_held_by(Block block) const noexcept override;
   [[nodiscard]] Usage do_usage() const noexcept override;
   Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
                   Error& error) noexcept override;
@@ -142,6 +162,7 @@ class Adaptor : public Backing {
                            std::span<std::byte> to) noexcept override;
   Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
                        std::byte value) noexcept override;
+  Result<void> do_settle(Block block) noexcept override;
   Result<void> do_copy_on_device(std::uint64_t to, std::uint64_t from,
                                  std::size_t size) noexcept override;
   Result<void> do_advise(Block block, std::size_t offset, std::size_t size, Advice advice,

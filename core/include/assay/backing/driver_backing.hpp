@@ -27,6 +27,8 @@ namespace assay {
 /// orders what is done to it here: zeroing and filling of device memory are queued there, host
 /// copies and fills wait for it first, and so does the free; the stream must outlive the block.
 /// Work on any other stream is the caller's to finish.
+/// A move whose old block cannot be freed is undone: the old block stays live, and the caller gets
+/// the error.
 /// **Threads** safe from any thread, whatever context is current there.
 /// **Cost** a push and a pop of the context, two locks, and the driver's own price (microseconds).
 class DriverBacking : public Backing {
@@ -81,7 +83,10 @@ class DriverBacking : public Backing {
   Result<void> set_bytes(Address address, std::size_t size, std::byte value,
                          const Queue& queue) noexcept;
 
+  Result<void> do_settle(Block block) noexcept override { return wait_for_block(block.address); }
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_charge(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_held_by(Block block) const noexcept override;
   [[nodiscard]] Usage do_usage() const noexcept override;
   Block do_allocate(const Request& request, Error& error) noexcept override;
   Freed do_deallocate(Block block, const Release& release) noexcept override;
@@ -105,6 +110,10 @@ class DriverBacking : public Backing {
                                   const Request& request) noexcept = 0;
 
   static Records::node_type make_node() noexcept;
+  [[nodiscard]] std::size_t padding_of(const Request& request) const noexcept;
+  void enter(Records::node_type node) noexcept;
+  Records::node_type take_out(Address address) noexcept;
+  Result<void> release_old(Block block) noexcept;
   [[nodiscard]] bool is_live(Block block) const noexcept;
   Result<void> obtain(const Request& request, Address& address, Record& record) noexcept;
   Result<void> obtain_padded(const Request& request, std::size_t padding, Address& address,
@@ -124,6 +133,7 @@ class DriverBacking : public Backing {
   Records live_;
   Records withheld_;  ///< their free failed
   std::uint64_t live_bytes_ = 0;
+  std::uint64_t live_held_ = 0;  ///< with their padding
   std::uint64_t held_bytes_ = 0;
   std::uint64_t failed_frees_ = 0;
 };

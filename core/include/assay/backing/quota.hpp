@@ -7,12 +7,14 @@
 
 namespace assay {
 
-/// Charges the exact footprint before its upstream allocates, and credits it after the block is
-/// free: what is held below never exceeds the tenant's limit, and what fits is never refused.
+/// Charges what a block takes from below, padding included, before its upstream allocates, and
+/// credits it after the block is free: what is held below never exceeds the tenant's limit, and
+/// what fits is never refused.
 ///
 /// A block whose free is `pending` stays charged until `report_completed`; one whose free failed
-/// goes to the tenant's quarantine, still charged. A resize charges the difference; while an
-/// upstream moves a block, both copies exist but one is charged.
+/// goes to the tenant's quarantine, still charged, and so do bytes that a failed call lost. A
+/// resize charges the difference; while an upstream moves a block, both copies exist but one is
+/// charged.
 ///
 /// Above a pool the charge is exact per block; below it (`slab_pool(quota(…))`) per chunk.
 /// **Threads** as the upstream.
@@ -35,7 +37,8 @@ class Quota final : public Adaptor {
   Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
                   Error& error) noexcept override;
 
-  [[nodiscard]] Error refusal(const char* feature, std::size_t requested) const noexcept;
+  [[nodiscard]] Error refusal(const char* feature, const Request& request) const noexcept;
+  void undo_charge(std::size_t bytes, std::uint64_t lost) noexcept;
   void settle(std::size_t bytes, Freed freed) noexcept;
 
   Ref<Tenant> tenant_;

@@ -43,7 +43,8 @@ class SlabTable {
 ///
 ///     up to 32 KiB     a chunk of 128 KiB, cut into slots of one size class
 ///     up to 1 MiB      a chunk of one slot of the class
-///     larger, or aligned above a page: straight to the upstream, with its exact size
+///     larger, or aligned above a page,
+///     or with a stream on a device's memory: straight to the upstream, with its exact size
 ///
 /// Classes lie an eighth of a power of two apart, so a slot is at most 1.125 times its request (a
 /// request aligned to more than that step takes the next class that is a multiple of it). Within a
@@ -94,6 +95,8 @@ class SlabPool final : public Adaptor {
   Block do_allocate(const Request& request, Error& error) noexcept override;
   Freed do_deallocate(Block block, const Release& release) noexcept override;
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_charge(const Request& request) const noexcept override;
+  [[nodiscard]] std::size_t do_held_by(Block block) const noexcept override;
   [[nodiscard]] Usage do_usage() const noexcept override;
   Block do_resize(Block block, const Request& from, const Request& to, MayMove may_move,
                   Error& error) noexcept override;

@@ -118,7 +118,7 @@ class Source : public Counted {
   Result<void> copy_out(Block block, std::size_t offset, std::span<std::byte> to) noexcept;
   /// Copies `size` bytes between two blocks, of any two sources; they must not overlap. **Errors**
   /// out_of_range, native failures. **Cost** one copy; two, through the host, between memories that
-  /// no host and no common device reaches.
+  /// no host and no common device reaches. Work on either block's own stream is waited for.
   Result<void> copy_between(Block to, std::size_t to_offset, Source& from_source, Block from,
                             std::size_t from_offset, std::size_t size) noexcept;
   /// Sets bytes; the store survives the optimiser, so this is also what wipes. **Errors**
@@ -145,7 +145,11 @@ class Source : public Counted {
 
  private:
   virtual Freed do_deallocate(Block block, const Release& release) noexcept = 0;
-  /// Copies between two addresses that this source's device reaches.
+  /// Waits for what is queued on the block's own stream, where a source knows such a thing: asked
+  /// of a block's own source before another one, or the host, reads or writes its bytes.
+  virtual Result<void> do_settle(Block block) noexcept;
+  /// Copies between two addresses that this source's device reaches. **Pre** nothing is under way
+  /// on either. **Post** the copy is done.
   virtual Result<void> do_copy_on_device(std::uint64_t to, std::uint64_t from,
                                          std::size_t size) noexcept;
 

@@ -32,6 +32,7 @@ struct Error {
   std::uint64_t in_use = 0;        ///< bytes in use before the request
   std::uint64_t limit = 0;         ///< the limit that was met
   std::uint64_t largest_free = 0;  ///< largest request that would be served now, if known
+  std::uint64_t lost = 0;          ///< bytes still held: what was undone could not be freed
 
   /// An error with the code's default answer to `retryable`.
   [[nodiscard]] static Error make(ErrorCode code, const char* feature, const char* backing = "",
