@@ -29,7 +29,8 @@ constexpr int exit_nothing = 77;
 
 constexpr const char* footer =
     "Exit codes: 0 every property held; 1 a subject failed, crashed or hung, or a mutant survived; "
-    "2 usage or\nunreadable input; 70 internal error; 77 nothing could run.\n"
+    "2 usage,\nunreadable input, or a CUDA driver that was named and cannot be used; 70 internal "
+    "error; 77 nothing could\nrun.\n"
     "Examples: assay-verify --driver model --profile h200 --subject managed\n"
     "          assay-verify --subject heap --property no_overlap --cases 1000 --seed 7";
 
@@ -92,6 +93,11 @@ bool wanted_origin(const Subject& subject, const std::vector<std::string>& origi
   return std::find(origins.begin(), origins.end(), name_of(subject.origin)) != origins.end();
 }
 
+template <class One>
+bool contains(const std::vector<const One*>& list, const One* one) {
+  return std::ranges::find(list, one) != list.end();
+}
+
 std::optional<std::string> choose(const Options& options, CampaignPlan& plan) {
   for (const std::string& id : options.subjects) {
     const Subject* const subject = harness::find_subject(id);
@@ -102,14 +108,14 @@ std::optional<std::string> choose(const Options& options, CampaignPlan& plan) {
       return fmt::format("--subject {}: its origin is '{}', which --origin leaves out", id,
                          name_of(subject->origin));
     }
-    plan.subjects.push_back(subject);
+    if (!contains(plan.subjects, subject)) plan.subjects.push_back(subject);
   }
   for (const std::string& id : options.properties) {
     const Property* const property = find_property(id);
     if (property == nullptr) {
       return fmt::format("--property: no property '{}'; --list names them all", id);
     }
-    plan.properties.push_back(property);
+    if (!contains(plan.properties, property)) plan.properties.push_back(property);
   }
   if (options.properties.empty()) plan.properties.assign(properties().begin(), properties().end());
   const bool chosen = !options.subjects.empty();
@@ -117,7 +123,9 @@ std::optional<std::string> choose(const Options& options, CampaignPlan& plan) {
     if (!chosen && !options.mutants && wanted_origin(*subject, options.origins)) {
       plan.subjects.push_back(subject);
     }
-    if (options.demos && subject->origin == Origin::demo) plan.subjects.push_back(subject);
+    if (options.demos && subject->origin == Origin::demo && !contains(plan.subjects, subject)) {
+      plan.subjects.push_back(subject);
+    }
     if ((options.mutants || options.with_mutants) && subject->origin == Origin::mutant) {
       plan.mutants.push_back(subject);
     }
@@ -138,6 +146,13 @@ int exit_code_of(const harness::VerifyResult& result) {
   }
   if (bad) return exit_bad;
   return ran ? exit_good : exit_nothing;
+}
+
+/// What is wrong with the driver, where one is wanted.
+std::string wrong_with_driver(const Options& options, const std::vector<const Subject*>& subjects) {
+  const bool wanted = !options.driver.empty() || !options.profile.empty() ||
+                      std::ranges::any_of(subjects, &Subject::needs_driver);
+  return wanted ? harness::wrong_with_named_driver(options.profile) : "";
 }
 
 /// What a run could not write at its end, asked before it starts.
@@ -162,6 +177,9 @@ int verify(const Options& options) {
   plan.trace_folder = options.traces;
   if (const auto problem = choose(options, plan)) return usage_error(*problem);
   if (const auto problem = unwritable(options)) return usage_error(*problem);
+  if (const auto problem = wrong_with_driver(options, plan.subjects); !problem.empty()) {
+    return usage_error(problem);
+  }
   const bool verbose = options.verbose;
   plan.on_cell = [verbose](const harness::VerifyCell& cell) {
     if (verbose || harness::is_bad(cell.outcome)) {
@@ -191,6 +209,9 @@ int reproduce(const Options& options) {
   const Property* const property = find_property(kept->property);
   if (subject == nullptr) return usage_error(fmt::format("no subject '{}'", kept->subject));
   if (property == nullptr) return usage_error(fmt::format("no property '{}'", kept->property));
+  if (const auto problem = wrong_with_driver(options, {subject}); !problem.empty()) {
+    return usage_error(problem);
+  }
   const auto again = rerun(*subject, *property, kept->which, std::chrono::seconds(2));
   if (!again) {
     fmt::print(stderr, "assay-verify: {}\n", describe(again.error()));

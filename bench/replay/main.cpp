@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "assay/base/system.hpp"
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/output.hpp"
 #include "assay/harness/process.hpp"
 #include "child.hpp"
@@ -42,7 +43,8 @@ of the options only --subject applies.
 Exit codes:
   0   every subject that could run replayed the trace
   1   a subject crashed or hung
-  2   usage, an unreadable trace, or a replay too large for this machine
+  2   usage, an unreadable trace, a replay too large for this machine, or a driver that
+      ASSAY_CUDA_DRIVER names and that cannot be used
   4   a row is an error (an allocation failed, ...), or a subject named by --subject was skipped
   70  internal error
   77  nothing could run here
@@ -265,6 +267,9 @@ int replay_trace(const Options& options) {
   }
   const auto plan = harness::plan_replay(loaded->trace, options.scale, options.threads);
   if (const auto why = objection(plan.view(), options); !why.empty()) return refuse(why);
+  if (std::ranges::any_of(*chosen, &Subject::needs_driver)) {
+    if (const auto why = harness::wrong_with_named_driver(""); !why.empty()) return refuse(why);
+  }
   const auto shared = SharedPlan::make(plan.view());
   if (!shared) {
     fmt::print(stderr, "assay-replay: {}\n", describe(shared.error()));

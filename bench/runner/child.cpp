@@ -15,6 +15,8 @@
 namespace assay::bench {
 namespace {
 
+constexpr std::string_view checked_on_model = "checked, no rates: model (not a GPU)";
+
 /// Lines to the parent. What was written stays readable when this process dies.
 class Wire {
  public:
@@ -43,6 +45,7 @@ class RunningRow {
       : row_(&row),
         input_{row.size_bytes, options.seed},
         limit_s_(options.row_timeout_s),
+        smoke_(options.smoke),
         wire_(&wire) {}
 
   void operator()(benchmark::State& state) {
@@ -87,12 +90,15 @@ class RunningRow {
     const std::string wrong = row_->family->verify(*backing_, input_);
     if (!wrong.empty()) return fmt::format("{}{}", error_prefix, wrong);
     const bool on_model = row_->subject->needs_driver && harness::driver_is_model();
-    return on_model ? fmt::format("{}{}", skip_prefix, harness::not_timed_on_model) : "";
+    if (!on_model) return "";
+    if (smoke_) return fmt::format("{}{}", skip_prefix, checked_on_model);
+    return fmt::format("{}{}", skip_prefix, harness::not_timed_on_model);
   }
 
   const Row* row_;
   Input input_;
   unsigned limit_s_;
+  bool smoke_;
   const Wire* wire_;
   bool started_ = false;
   std::string trouble_;

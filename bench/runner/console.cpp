@@ -25,7 +25,12 @@ Table::Table(std::span<const Row> rows) : width_(9) {
 void Table::print(const Json& row) const {
   const auto name = row["name"].get<std::string>();
   if (row.contains("error_message")) {
-    fmt::print("{:<{}} ERROR: {}\n", name, width_, row["error_message"].get<std::string>());
+    const auto message = row["error_message"].get<std::string>();
+    if (message.starts_with(skip_prefix)) {
+      fmt::print("{:<{}} {}\n", name, width_, message.substr(skip_prefix.size()));
+    } else {
+      fmt::print("{:<{}} ERROR: {}\n", name, width_, message);
+    }
     return;
   }
   fmt::print("{:<{}} {:>15} {:>15} {:>12} {}\n", name, width_, time_of(row, "real_time"),

@@ -20,7 +20,8 @@ that fails is an error row, never a fast row. Every subject runs in a process of
 
 Exit codes:
   0   every row was measured (rows of absent subjects are listed as skipped)
-  2   usage, an unknown subject, a filter that matches nothing, or output that cannot be written
+  2   usage, an unknown subject, a filter that matches nothing, output that cannot be written, or a
+      driver that ASSAY_CUDA_DRIVER names and that cannot be used
   4   some row is an error row
   70  internal error
   77  nothing could run: every matching row belongs to an absent subject

@@ -129,11 +129,26 @@ std::string why_absent(const Subject& subject, const Options& options) {
   return timed && harness::driver_is_model() ? std::string(harness::not_timed_on_model) : "";
 }
 
+std::vector<Row> matching_rows(const Options& options, const Offer& offer, const RowFilter& filter,
+                               std::span<const Subject* const> subjects) {
+  std::vector<Row> rows = rows_of(offer, subjects, options.scope);
+  std::erase_if(rows, [&](const Row& row) { return !filter.matches(row.name); });
+  return rows;
+}
+
+/// What is wrong with the driver that the rows use, if one was named.
+std::string wrong_with_driver(const Options& options, const Offer& offer, const RowFilter& filter,
+                              std::span<const Subject* const> subjects) {
+  const auto rows = matching_rows(options, offer, filter, subjects);
+  const bool wanted =
+      std::ranges::any_of(rows, [](const Row& row) { return row.subject->needs_driver; });
+  return wanted && !options.list_tests ? harness::wrong_with_named_driver("") : "";
+}
+
 Selection select_rows(const Options& options, const Offer& offer, const RowFilter& filter,
                       std::span<const Subject* const> subjects) {
   Selection selection;
-  std::vector<Row> rows = rows_of(offer, subjects, options.scope);
-  std::erase_if(rows, [&](const Row& row) { return !filter.matches(row.name); });
+  const std::vector<Row> rows = matching_rows(options, offer, filter, subjects);
   for (const Subject* subject : subjects) {
     std::vector<Row> own;
     std::ranges::copy_if(rows, std::back_inserter(own),
@@ -205,6 +220,11 @@ Exit run_parent(const Options& options, const Offer& offer) {
   }
   const auto subjects = chosen_subjects(options, offer);
   if (!subjects) return Exit::usage;
+  if (const auto problem = wrong_with_driver(options, offer, filter.value(), *subjects);
+      !problem.empty()) {
+    complain("{}", problem);
+    return Exit::usage;
+  }
   const Selection selection = select_rows(options, offer, filter.value(), *subjects);
   if (selection.all.empty() && selection.absent.empty()) {
     complain("--benchmark_filter: no row matches '{}'", options.filter);

@@ -56,6 +56,33 @@ TEST(Bench, WhatItCannotUnderstandExits2AndSaysWhy) {
   }
 }
 
+TEST(Bench, OnTheModelRowsAreCheckedAndNeverTimed) {
+  const std::vector<std::string> row = {"--subject=managed",
+                                        "--benchmark_filter=^allocate_free/.*/size:64$"};
+  auto smoke_row = row;
+  smoke_row.emplace_back("--smoke");
+  const auto smoke = run("assay-bench", smoke_row, {{"ASSAY_CUDA_DRIVER", ASSAY_MODEL_LIBRARY}});
+  EXPECT_EQ(smoke.code, 0) << smoke.standard_error;
+  EXPECT_NE(smoke.standard_output.find("checked, no rates: model"), std::string::npos)
+      << smoke.standard_output;
+  EXPECT_EQ(smoke.standard_output.find("ERROR"), std::string::npos) << smoke.standard_output;
+  EXPECT_EQ(run("assay-bench", row, {{"ASSAY_CUDA_DRIVER", ASSAY_MODEL_LIBRARY}}).code, 77);
+}
+
+TEST(Bench, ADriverThatWasNamedAndCannotBeUsedExits2AndSaysWhy) {
+  const std::vector<std::string> arguments = {"--subject=managed", "--smoke"};
+  const auto text = run("assay-bench", arguments, {{"ASSAY_CUDA_DRIVER", "/etc/passwd"}});
+  EXPECT_EQ(text.code, 2);
+  EXPECT_NE(text.standard_error.find("names, /etc/passwd, cannot be used"), std::string::npos)
+      << text.standard_error;
+  const auto profile =
+      run("assay-bench", arguments,
+          {{"ASSAY_CUDA_DRIVER", ASSAY_MODEL_LIBRARY}, {"ASSAY_MODEL_PROFILE", "nope"}});
+  EXPECT_EQ(profile.code, 2);
+  EXPECT_NE(profile.standard_error.find("no readable file 'nope'"), std::string::npos)
+      << profile.standard_error;
+}
+
 TEST(Bench, ListsTheRowsOfEverySubjectThatIsPresent) {
   const Offer offer{.subjects = harness::subjects(), .families = families()};
   std::vector<std::string> expected;

@@ -16,8 +16,10 @@ namespace assay::bench {
 using Json = nlohmann::ordered_json;
 
 /// Runs a program that lies beside the tests.
-inline harness::ChildResult run(const std::string& program, std::vector<std::string> arguments) {
+inline harness::ChildResult run(const std::string& program, std::vector<std::string> arguments,
+                                std::vector<std::pair<std::string, std::string>> environment = {}) {
   harness::ChildSpec spec;
+  spec.environment = std::move(environment);
   spec.arguments = {harness::sibling_program(program)};
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
   spec.timeout = std::chrono::minutes(4);

@@ -1,10 +1,15 @@
 // assay doctor, from the outside on drivers good and bad, and its facts on made-up hosts.
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "assay/base/system.hpp"
@@ -105,6 +110,45 @@ TEST(Doctor, ADriverThatCrashesIsAFindingToo) {
   const std::string message = facts["driver"]["message"];
   EXPECT_NE(message.find("signal 6"), std::string::npos) << message;
   EXPECT_EQ(facts["memory"]["page_bytes"], page_size());
+}
+
+TEST(Doctor, AModelThatCannotBeConfiguredSaysWhy) {
+  harness::ChildSpec spec;
+  spec.arguments = {harness::sibling_program("assay-doctor"), "--json"};
+  spec.environment = {{"ASSAY_CUDA_DRIVER", ASSAY_MODEL_LIBRARY}, {"ASSAY_MODEL_PROFILE", "nope"}};
+  const auto child = harness::run_child(spec).value();
+  const Json facts = Json::parse(child.standard_output, nullptr, false);
+  ASSERT_FALSE(facts.is_discarded()) << child.standard_error;
+  EXPECT_EQ(facts["driver"]["status"], "driver_error");
+  const std::string message = facts["driver"]["message"];
+  EXPECT_NE(message.find("no readable file 'nope'"), std::string::npos) << message;
+}
+
+TEST(Doctor, TheChildThatLoadsTheDriverDiesWithIt) {
+  // A library that is a pipe: loading it waits for as long as nobody writes.
+  std::string folder = (fs::temp_directory_path() / "assay-doctor-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string pipe = folder + "/libcuda.so.1";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const pid_t doctor = ::fork();
+  if (doctor == 0) {
+    const std::string program = harness::sibling_program("assay-doctor");
+    ::setenv("ASSAY_CUDA_DRIVER", pipe.c_str(), 1);
+    ::execl(program.c_str(), program.c_str(), nullptr);
+    ::_exit(127);
+  }
+  const int writer = ::open(pipe.c_str(), O_WRONLY | O_CLOEXEC);  // waits for the reader
+  ASSERT_GE(writer, 0);
+  ::kill(doctor, SIGTERM);
+  int status = 0;
+  EXPECT_EQ(::waitpid(doctor, &status, 0), doctor);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  pollfd reader{writer, 0, 0};
+  constexpr int patience_ms = 20'000;  // less than the minute after which nobody reads anyway
+  EXPECT_EQ(::poll(&reader, 1, patience_ms), 1) << "the child still reads";
+  EXPECT_NE(reader.revents & POLLERR, 0);
+  ::close(writer);
+  fs::remove_all(folder);
 }
 
 TEST(Doctor, TellsTheTruthAboutThisHost) {

@@ -157,6 +157,17 @@ TEST(CudaDriver, SuccessWithANullPointerIsAMissingFunction) {
   EXPECT_EQ(seen_by("null_with_success").inits, 0U);
 }
 
+TEST(CudaDriver, AFailedLookupIsNoMissingFunction) {
+  LoadReport report;
+  const auto driver = load("lookup_fails", &report);
+  ASSERT_FALSE(driver);
+  EXPECT_EQ(driver.error().code, ErrorCode::driver_error);
+  EXPECT_STREQ(driver.error().feature, "cuGetProcAddress");
+  EXPECT_EQ(driver.error().native, 46);
+  EXPECT_NE(report.message.find("answered 46 when asked for cuMemAlloc"), std::string::npos)
+      << report.message;
+}
+
 TEST(CudaDriver, AMissingOptionalFunctionTurnsItsFeatureOffAlone) {
   const auto driver = load("lacks_one_of_virtual_memory");
   ASSERT_TRUE(driver) << describe(driver.error());

@@ -32,8 +32,10 @@ class Folder {
   std::string path_;
 };
 
-harness::ChildResult verify(std::vector<std::string> arguments) {
+harness::ChildResult verify(std::vector<std::string> arguments,
+                            std::vector<std::pair<std::string, std::string>> environment = {}) {
   harness::ChildSpec spec;
+  spec.environment = std::move(environment);
   spec.arguments = std::move(arguments);
   spec.arguments.insert(spec.arguments.begin(), harness::sibling_program("assay-verify"));
   return harness::run_child(spec).value();
@@ -163,6 +165,49 @@ TEST(Verify, DemosShowTheirRowsAndOthersGoOn) {
   EXPECT_EQ(result.cells[1].outcome, CellOutcome::timed_out);
   EXPECT_NE(result.cells[1].commands.back().find("free"), std::string::npos);
   EXPECT_EQ(result.cells[2].outcome, CellOutcome::pass);
+}
+
+TEST(Verify, ADriverThatWasNamedAndCannotBeUsedIsAUsageError) {
+  struct Refused {
+    std::vector<std::string> arguments;
+    const char* driver;
+    const char* faults;
+    const char* why;
+  };
+  const std::string model = ASSAY_MODEL_LIBRARY;
+  const Refused cases[] = {
+      {{"--subject", "managed", "--driver", model, "--profile", "nope"},
+       "",
+       "",
+       "no readable file 'nope'"},
+      {{"--subject", "heap", "--driver", model, "--profile", "nope"},
+       "",
+       "",
+       "no readable file 'nope'"},
+      {{"--subject", "heap", "--profile", "h200"}, "/etc/passwd", "", "/etc/passwd"},
+      {{"--subject", "managed"}, "/etc/passwd", "", "/etc/passwd"},
+      {{"--subject", "managed"}, "/etc", "", "names, /etc, cannot be used"},
+      {{"--subject", "managed"}, ASSAY_MODEL_LIBRARY, "garbage", "'garbage' is no fault plan"},
+      {{"--subject", "managed"}, ASSAY_MODEL_LIBRARY, "*:every:7:999", "answered 999"},
+  };
+  for (const Refused& one : cases) {
+    const auto run = verify(
+        one.arguments, {{"ASSAY_CUDA_DRIVER", one.driver}, {"ASSAY_MODEL_FAULTS", one.faults}});
+    EXPECT_EQ(run.code, 2) << one.why << run.standard_output;
+    EXPECT_NE(run.standard_error.find(one.why), std::string::npos) << run.standard_error;
+  }
+  // Nothing that a subject of the host has to know.
+  const auto heap = verify({"--subject", "heap", "--property", "no_overlap", "--cases", "1"},
+                           {{"ASSAY_CUDA_DRIVER", "/etc/passwd"}});
+  EXPECT_EQ(heap.code, 0) << heap.standard_error;
+}
+
+TEST(Verify, ASubjectNamedTwiceIsAskedOnce) {
+  const auto run = verify({"--subject", "heap", "--subject", "heap", "--property", "no_overlap",
+                           "--property", "no_overlap", "--cases", "1", "--json"});
+  const auto document = nlohmann::json::parse(run.standard_output, nullptr, false);
+  ASSERT_TRUE(document.is_object()) << run.standard_error;
+  EXPECT_EQ(document["cells"].size(), 1U) << run.standard_output;
 }
 
 TEST(Verify, UnknownNamesAreUsageErrors) {

@@ -1,4 +1,4 @@
-// The argument and environment lists that posix_spawn takes.
+// The argument and environment lists that execve and posix_spawn take.
 #pragma once
 
 #include <string>

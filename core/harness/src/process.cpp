@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +122,48 @@ void reap(pid_t child, const ChildSpec& spec, Clock::time_point deadline, bool o
   result.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/// What the forked child does; only what a thread may do that is alone after a fork. Returns on
+/// failure, with errno set.
+void become(const ChildSpec& spec, pid_t parent, int out, int err, char** arguments,
+            char** environment) {
+  // Dies with its parent, however that ends: SIGKILL runs no destructor that could end a child.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);  // it was gone before
+  // A group of its own, so that its children die with it.
+  if (spec.timeout.count() > 0 && ::setpgid(0, 0) != 0) return;
+  if (spec.capture && (::dup2(out, STDOUT_FILENO) < 0 || ::dup2(err, STDERR_FILENO) < 0)) return;
+  ::execve(arguments[0], arguments, environment);
+}
+
+/// Starts the child. Returns an errno, or 0. Not posix_spawn: that cannot bind it to its parent.
+int start(const ChildSpec& spec, int out, int err, pid_t& child) {
+  std::vector<std::string> arguments = spec.arguments;
+  std::vector<std::string> environment = environment_of(spec);
+  const std::vector<char*> argument_pointers = pointers_to(arguments);
+  const std::vector<char*> environment_pointers = pointers_to(environment);
+  int failure[2];
+  if (::pipe2(failure, O_CLOEXEC) != 0) return errno;
+  const pid_t parent = ::getpid();
+  child = ::fork();
+  if (child == 0) {
+    become(spec, parent, out, err, const_cast<char**>(argument_pointers.data()),
+           const_cast<char**>(environment_pointers.data()));
+    const int why = errno;
+    (void)!::write(failure[1], &why, sizeof why);
+    ::_exit(127);
+  }
+  int why = child < 0 ? errno : 0;
+  ::close(failure[1]);
+  if (child > 0) {
+    while (::read(failure[0], &why, sizeof why) < 0 && errno == EINTR) {
+    }
+    while (why != 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  ::close(failure[0]);
+  return why;
+}
+
 }  // namespace
 
 std::string ChildResult::describe() const {
@@ -144,25 +186,8 @@ Result<ChildResult> run_child(const ChildSpec& spec) {
     if (::pipe2(fds, O_CLOEXEC) != 0) return io_error("pipe", errno);
     err = {fds[0], fds[1]};
   }
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  if (spec.capture) {
-    ::posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
-  }
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  if (spec.timeout.count() > 0) {  // a group of its own, so that its children die with it
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    ::posix_spawnattr_setpgroup(&attributes, 0);
-  }
-  std::vector<std::string> arguments = spec.arguments;
-  std::vector<std::string> environment = environment_of(spec);
   pid_t child = -1;
-  const int failed = ::posix_spawn(&child, arguments[0].c_str(), &actions, &attributes,
-                                   pointers_to(arguments).data(), pointers_to(environment).data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
+  const int failed = start(spec, out.write, err.write, child);
   if (spec.capture) {
     ::close(out.write);
     ::close(err.write);

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "call.hpp"
+#include "configuration.hpp"
 
 namespace assay::cuda::model {
 
@@ -80,6 +81,11 @@ Status cuGetErrorName(Status code, const char** out) {
 
 Status cuGetErrorString(Status code, const char** out) {
   ASSAY_MODEL_CALL(cuGetErrorString, anytime);
+  // The program that calls cuInit learns the reason where it asks for one.
+  if (code == Status::unknown && out != nullptr && !configuration_error().empty()) {
+    *out = configuration_error().c_str();
+    return Status::success;
+  }
   return look_up(code, out, &ErrorText::text);
 }
 

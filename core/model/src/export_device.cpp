@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "call.hpp"
+#include "configuration.hpp"
 #include "devices.hpp"
-#include "faults.hpp"
 #include "mutants.hpp"
 #include "process.hpp"
 #include "profile.hpp"
@@ -50,7 +50,7 @@ Status cuInit(unsigned flags) {
   if (in_forked_child()) return answer(Rule::forked_child, Status::not_initialized);
   if (shutting_down()) return answer(Rule::shutting_down, Status::deinitialized);
   if (flags != 0) return answer(Rule::init_flags, Status::invalid_value);
-  if (!profile_error().empty() || !fault_plan_error().empty() || ASSAY_MODEL_BREAKS_NOTHING()) {
+  if (!configuration_error().empty() || ASSAY_MODEL_BREAKS_NOTHING()) {
     return answer(Rule::init_configuration, Status::unknown);
   }
   if (profile().devices == 0) return answer(Rule::init_no_device, Status::no_device);

@@ -43,17 +43,17 @@ std::string report_path() {
   const std::string path = report_path();
   if (owner != getpid() || path.empty()) return;
   if (path == "-") {
-    write_report(STDERR_FILENO);
+    write_report(STDERR_FILENO);  // there is nowhere to say that it failed
     return;
   }
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    const std::string text = "assay model: " + path + ": " + std::strerror(errno) + "\n";
+  if (fd < 0 || !write_report(fd)) {
+    const std::string text = std::string("assay model: ") + abi::model_report_variable +
+                             ": the report cannot be written to " + path + ": " +
+                             std::strerror(errno) + "\n";
     (void)!write(STDERR_FILENO, text.data(), text.size());
-    return;
   }
-  write_report(fd);
-  close(fd);
+  if (fd >= 0) close(fd);
 }
 
 }  // namespace
@@ -76,15 +76,16 @@ bool shutting_down() noexcept {
   return ending.load(std::memory_order_acquire);
 }
 
-void write_report(int fd) noexcept {
+bool write_report(int fd) noexcept {
   const std::string text = report_text();
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t written = write(fd, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
+    if (written <= 0) return false;
     done += static_cast<std::size_t>(written);
   }
+  return true;
 }
 
 }  // namespace assay::cuda::model

@@ -15,6 +15,7 @@ void mark_initialised() noexcept;
 
 /// Live objects, diagnoses, calls and rules met, as text.
 [[nodiscard]] std::string report_text();
-void write_report(int fd) noexcept;
+/// False, with errno set, if the report could not be written whole.
+bool write_report(int fd) noexcept;
 
 }  // namespace assay::cuda::model

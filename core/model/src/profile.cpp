@@ -1,10 +1,16 @@
 #include "profile.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
+#include <cstring>
+#include <map>
 #include <string_view>
 
 #include "assay/cuda/abi/model_control.hpp"
@@ -62,15 +68,22 @@ bool read_flag(std::string_view text, bool& out) {
   return true;
 }
 
+constexpr std::string_view attribute_prefix = "attribute.";
+
 enum class Outcome : std::uint8_t { good, unknown_key, bad_value };
 
-Outcome set_attribute(Profile& profile, std::string_view name, std::string_view value) {
+/// The number of an attribute that is given by number or name, or 0.
+int attribute_number(std::string_view name) {
   int number = 0;
-  if (!read_number(name, 1, static_cast<int>(Profile::attribute_max) - 1, number)) {
-    for (const AttributeRow& row : attribute_rows) {
-      if (name == row.name) number = row.number;
-    }
+  if (read_number(name, 1, static_cast<int>(Profile::attribute_max) - 1, number)) return number;
+  for (const AttributeRow& row : attribute_rows) {
+    if (name == row.name) number = row.number;
   }
+  return number;
+}
+
+Outcome set_attribute(Profile& profile, std::string_view name, std::string_view value) {
+  const int number = attribute_number(name);
   if (number == 0) return Outcome::unknown_key;
   int read = 0;
   if (!read_number(value, -1, 1 << 30, read)) return Outcome::bad_value;
@@ -80,7 +93,6 @@ Outcome set_attribute(Profile& profile, std::string_view name, std::string_view 
 
 Outcome set_key(Profile& profile, std::string_view key, std::string_view value) {
   constexpr std::uint64_t bytes_max = 1ULL << 46;
-  constexpr std::string_view attribute = "attribute.";
   bool good = false;
   if (key == "driver_version") {
     good = read_number(value, 11000, 99990, profile.driver_version);
@@ -98,17 +110,24 @@ Outcome set_key(Profile& profile, std::string_view key, std::string_view value) 
     good = read_flag(value, profile.free_waits);
   } else if (key == "managed_shares_pages") {
     good = read_flag(value, profile.managed_shares_pages);
-  } else if (key.starts_with(attribute)) {
-    return set_attribute(profile, key.substr(attribute.size()), value);
+  } else if (key.starts_with(attribute_prefix)) {
+    return set_attribute(profile, key.substr(attribute_prefix.size()), value);
   } else {
     return Outcome::unknown_key;
   }
   return good ? Outcome::good : Outcome::bad_value;
 }
 
+/// The key under which a second line would say the same: an attribute has a name and a number.
+std::string identity_of(std::string_view key) {
+  if (!key.starts_with(attribute_prefix)) return std::string(key);
+  return "attribute." + std::to_string(attribute_number(key.substr(attribute_prefix.size())));
+}
+
 /// What is wrong, or "".
 std::string read_text(std::string_view where, std::string_view text, Profile& profile) {
   int line_number = 0;
+  std::map<std::string, int> lines;  // of the keys so far
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);
@@ -125,7 +144,9 @@ std::string read_text(std::string_view where, std::string_view text, Profile& pr
     const std::string_view key = trimmed(line.substr(0, equals));
     const std::string_view value = trimmed(line.substr(equals + 1));
     Outcome outcome = Outcome::bad_value;
+    const auto [earlier, is_new] = lines.try_emplace(identity_of(key), line_number);
     if (key == "base") {
+      if (lines.size() > 1) return complaint + "'base' must come before every other key";
       const Named* base = find_named(value);
       if (base != nullptr && read_text(base->name, base->text, profile).empty()) {
         outcome = Outcome::good;
@@ -137,8 +158,44 @@ std::string read_text(std::string_view where, std::string_view text, Profile& pr
     if (outcome == Outcome::bad_value) {
       return complaint + "key '" + std::string(key) + "' cannot be '" + std::string(value) + "'";
     }
+    if (!is_new) {
+      return complaint + "key '" + std::string(key) + "' was set in line " +
+             std::to_string(earlier->second) + " before";
+    }
   }
   return "";
+}
+
+constexpr std::size_t file_bytes_max = std::size_t{64} << 10;
+
+/// What is wrong, or "". Reads regular files only: a pipe could keep the program waiting, and a
+/// device never ends.
+std::string read_file(const std::string& path, std::string& text) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) {
+    std::string error = "no profile and no readable file '" + path + "'; the profiles are";
+    for (const Named& profile : named_profiles) error += std::string(" ") + profile.name;
+    return error;
+  }
+  struct stat status{};
+  std::string error;
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    error = "'" + path + "' is no regular file";
+  }
+  while (error.empty()) {
+    std::array<char, 4096> part;
+    const ssize_t got = read(fd, part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) error = "'" + path + "' cannot be read: " + std::strerror(errno);
+    if (got <= 0) break;
+    text.append(part.data(), static_cast<std::size_t>(got));
+    if (text.size() > file_bytes_max) {
+      error = "'" + path + "' is larger than " + std::to_string(file_bytes_max) +
+              " bytes, the most that a profile has";
+    }
+  }
+  close(fd);
+  return error;
 }
 
 void drop_newer_attributes(Profile& profile) {
@@ -157,6 +214,7 @@ struct Loaded {
     const char* name = std::getenv(abi::model_profile_variable);
     error = read_profile(name == nullptr || *name == '\0' ? "h200" : name, profile);
     if (error.empty()) return;
+    profile.name = name;  // what was asked for, not the default that it did not become
     error = std::string(abi::model_profile_variable) + ": " + error;
     std::fprintf(stderr, "assay model: %s\n", error.c_str());
   }
@@ -179,16 +237,10 @@ std::string read_profile(const std::string& name_or_path, Profile& out) {
     read.name = named->name;
     error = read_text(named->name, named->text, read);
   } else {
-    std::ifstream file(name_or_path);
-    std::ostringstream text;
-    if (file) text << file.rdbuf();
-    if (!file || !text) {
-      error = "no profile and no readable file '" + name_or_path + "'; the profiles are";
-      for (const Named& profile : named_profiles) error += std::string(" ") + profile.name;
-    } else {
-      read.name = name_or_path.substr(name_or_path.rfind('/') + 1);
-      error = read_text(name_or_path, text.str(), read);
-    }
+    std::string text;
+    error = read_file(name_or_path, text);
+    read.name = name_or_path.substr(name_or_path.rfind('/') + 1);
+    if (error.empty()) error = read_text(name_or_path, text, read);
   }
   if (!error.empty()) return error;
   drop_newer_attributes(read);

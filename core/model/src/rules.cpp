@@ -4,11 +4,10 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <mutex>
 
-#include "assay/cuda/abi/model_control.hpp"
+#include "configuration.hpp"
 #include "diagnoses.hpp"
 #include "mutants.hpp"
 
@@ -39,14 +38,6 @@ struct Diagnoses {
 Diagnoses& diagnoses() {
   static auto* const all = new Diagnoses;  // never destroyed: static destructors may diagnose
   return *all;
-}
-
-bool strict() {
-  static const bool value = [] {
-    const char* text = std::getenv(abi::model_strict_variable);
-    return text != nullptr && std::strcmp(text, "1") == 0;
-  }();
-  return value;
 }
 
 std::size_t index_of(Rule rule) {

@@ -1,10 +1,8 @@
 #include "stream_engine.hpp"
 
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
-#include "assay/cuda/abi/model_control.hpp"
+#include "configuration.hpp"
 #include "kernel_modules.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
@@ -12,11 +10,6 @@
 namespace assay::cuda::model {
 
 namespace {
-
-bool is_set(const char* variable) noexcept {
-  const char* value = std::getenv(variable);
-  return value != nullptr && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
-}
 
 bool host_and_device_exclude_each_other() noexcept {
   return profile().has(DeviceAttribute::managed_memory) &&
@@ -26,9 +19,9 @@ bool host_and_device_exclude_each_other() noexcept {
 }  // namespace
 
 StreamScheduler& scheduler() noexcept {
-  static auto* const the_scheduler = new StreamScheduler(
-      {.activity = refresh_host_access},
-      {.eager = is_set(model_eager_variable), .exclusive = host_and_device_exclude_each_other()});
+  static auto* const the_scheduler =
+      new StreamScheduler({.activity = refresh_host_access},
+                          {.eager = eager(), .exclusive = host_and_device_exclude_each_other()});
   return *the_scheduler;
 }
 

@@ -1,7 +1,9 @@
 // Fault plans, profiles from files, strictness, poisoning, the report, the rules.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <thread>
 
 #include "model_fixture.hpp"
@@ -115,6 +117,11 @@ TEST(ProfileFile, NamesTheKeyThatItCannotRead) {
            BadProfile{"attribute.nothing = 1\n", ":1: no key 'attribute.nothing'"},
            BadProfile{"attribute.89 = x\n", ":1: key 'attribute.89' cannot be 'x'"},
            BadProfile{"base = h100\n", ":1: key 'base' cannot be 'h100'"},
+           BadProfile{"seed = 1\ndevices = 1\nseed = 2\n", ":3: key 'seed' was set in line 1"},
+           BadProfile{"attribute.83 = 1\nattribute.managed_memory = 1\n",
+                      ":2: key 'attribute.managed_memory' was set in line 1"},
+           BadProfile{"seed = 1\nbase = h200\n", ":2: 'base' must come before"},
+           BadProfile{"base = h200\nbase = h200\n", ":2: key 'base' was set in line 1"},
        }) {
     const ScratchFile file(bad.text);
     const Environment variable(model_profile_variable, file.path());
@@ -125,6 +132,62 @@ TEST(ProfileFile, NamesTheKeyThatItCannotRead) {
   const Environment variable(model_profile_variable, "h201");
   EXPECT_EXIT(std::exit(static_cast<int>(driver().cuInit(0) == Status::unknown)),
               testing::ExitedWithCode(1), "no readable file 'h201'; the profiles are h200");
+}
+
+/// Does cuInit answer 999, and do its words say why, on standard error and by cuGetErrorString?
+void expect_refused(const std::string& why) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const char* text = nullptr;
+        const bool refused = driver().cuInit(0) == Status::unknown &&
+                             driver().cuGetErrorString(Status::unknown, &text) == Status::success;
+        std::exit(refused && contains(text, why) ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), why);
+}
+
+TEST(ProfileFile, IsARegularFileOfModestSize) {
+  {
+    const Environment variable(model_profile_variable, "/dev/zero");
+    expect_refused("ASSAY_MODEL_PROFILE: '/dev/zero' is no regular file");
+  }
+  {
+    const ScratchFile place;
+    const std::string pipe = place.path() + ".pipe";
+    EXPECT_TRUE(mkfifo(pipe.c_str(), 0600) == 0 || errno == EEXIST);
+    const Environment variable(model_profile_variable, pipe);
+    expect_refused("is no regular file");
+    std::remove(pipe.c_str());
+  }
+  const ScratchFile large(std::string(65537, '#'));
+  const Environment too_large(model_profile_variable, large.path());
+  expect_refused("is larger than 65536 bytes");
+  const ScratchFile largest(std::string(65536, '#'));
+  const Environment fits(model_profile_variable, largest.path());
+  in_fresh_process([] { EXPECT_STATUS(0, cuInit(0)); });
+}
+
+TEST(Configuration, TheReasonIsTheTextOf999WhileItIsWrong) {
+  {
+    const Environment variable(model_profile_variable, "h201");
+    expect_refused("ASSAY_MODEL_PROFILE: no profile and no readable file 'h201'");
+  }
+  {
+    const Environment variable(model_faults_variable, "garbage");
+    expect_refused("ASSAY_MODEL_FAULTS: 'garbage' is no fault plan");
+  }
+  for (const char* name : {model_strict_variable, model_eager_variable}) {
+    const Environment variable(name, "yes");
+    expect_refused(std::string(name) + ": 'yes' is neither 0 nor 1");
+  }
+  const Environment off(model_strict_variable, "0");
+  in_fresh_process([] {
+    EXPECT_STATUS(0, cuInit(0));
+    const char* text = nullptr;
+    EXPECT_STATUS(0, cuGetErrorString(Status::unknown, &text));
+    EXPECT_STREQ(text, "unknown error");
+  });
 }
 
 TEST(ProfileFile, ChangesWhatItNames) {
@@ -209,6 +272,20 @@ TEST(Report, IsWrittenToADescriptorOnDemand) {
   control().report(fd);
   close(fd);
   EXPECT_TRUE(contains(file.text(), "context objects 1, bytes 0\n")) << file.text();
+}
+
+TEST(Report, ThatCannotBeWrittenIsMissedAloud) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const char* path : {"/dev/full", "/nonexistent/report"}) {
+    const Environment variable(model_report_variable, path);
+    EXPECT_EXIT(
+        {
+          driver().cuInit(0);
+          std::exit(0);
+        },
+        testing::ExitedWithCode(0),
+        std::string("ASSAY_MODEL_REPORT: the report cannot be written to ") + path);
+  }
 }
 
 TEST(Report, OfAForkedChildIsNotWritten) {

@@ -33,6 +33,13 @@ std::string library_name(const Driver::LoadOptions& options) {
   return variable != nullptr && *variable != '\0' ? variable : default_library;
 }
 
+/// Of the codes that cuGetProcAddress documents, those by which a driver says that it has no such
+/// function, or none of that version. Any other is a failure that proves no absence.
+bool means_absent(Status status) {
+  return status == Status::invalid_value || status == Status::not_found ||
+         status == Status::not_supported;
+}
+
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -70,6 +77,21 @@ Error DriverLoader::refuse_stub() {
                                    report_.path, default_library));
   error.native = static_cast<std::int32_t>(Status::stub_library);
   error.native_name = stub_name;  // the stub has no text for its own code
+  return error;
+}
+
+Error DriverLoader::refuse_failed_lookup() {
+  const auto [base, status] = failed_lookup_;
+  const int code = static_cast<int>(status);
+  Error error = refuse(ErrorCode::driver_error, "cuGetProcAddress",
+                       fmt::format("{} answered {} when asked for {}", report_.path, code, base));
+  error.native = code;
+  const auto get_name =
+      reinterpret_cast<decltype(abi::DriverTable::cuGetErrorName)>(lookup("cuGetErrorName"));
+  const char* name = nullptr;
+  if (get_name != nullptr && get_name(status, &name) == Status::success && name != nullptr) {
+    error.native_name = detail::static_text(name);  // the library is closed after this
+  }
   return error;
 }
 
@@ -123,6 +145,9 @@ void* DriverLoader::resolve(const char* symbol, const char* base, int version,
     function = lookup(symbol);
   }
   if (status == Status::stub_library) stub_ = true;
+  if (status != Status::success && !means_absent(status) && failed_lookup_.base == nullptr) {
+    failed_lookup_ = {base, status};
+  }
   // An unknown symbol is answered with success and a null pointer: the pointer decides [hdr]. After
   // a failure the out-parameter means nothing.
   if (status != Status::success) function = nullptr;
@@ -134,6 +159,7 @@ Result<void> DriverLoader::ask_version() {
   const char* found_by = "";
   void* const function = resolve("cuDriverGetVersion", "cuDriverGetVersion", 2020, found_by);
   if (stub_) return refuse_stub();
+  if (failed_lookup_.base != nullptr) return refuse_failed_lookup();
   if (function == nullptr) return {};  // check_required counts what is missing
   const auto get_version =
       reinterpret_cast<decltype(abi::DriverTable::cuDriverGetVersion)>(function);
@@ -256,6 +282,7 @@ Result<void> DriverLoader::examine() {
   ASSAY_TRY_VOID(find_entries());
   ASSAY_TRY_VOID(ask_version());
   resolve_all();
+  if (failed_lookup_.base != nullptr) return refuse_failed_lookup();
   ASSAY_TRY_VOID(check_required());
   return find_model();
 }

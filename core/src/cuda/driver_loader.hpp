@@ -34,11 +34,17 @@ class DriverLoader {
   void* resolve(const char* symbol, const char* base, int version, const char*& found_by) noexcept;
   Error refuse(ErrorCode code, const char* feature, const std::string& message) noexcept;
   Error refuse_stub();
+  Error refuse_failed_lookup();
 
   LoadReport& report_;
   Ref<Driver> driver_;
   void* library_ = nullptr;
   bool stub_ = false;
+  struct FailedLookup {
+    const char* base = nullptr;
+    abi::Status status{};
+  };
+  FailedLookup failed_lookup_;  ///< the first that failed otherwise than for want of the function
 };
 
 }  // namespace assay::cuda

@@ -20,7 +20,7 @@ namespace {
 constexpr int driver_version = DRIVER_VERSION;
 constexpr auto init_status = static_cast<Status>(DRIVER_INIT);
 constexpr int device_count = DRIVER_DEVICES;
-enum class Lookup { honest, null_with_success, stub };
+enum class Lookup { honest, null_with_success, stub, busy };
 constexpr auto lookup_kind = Lookup::DRIVER_LOOKUP;
 /// Symbols that cuGetProcAddress does not give, separated and surrounded by blanks.
 constexpr std::string_view withheld = DRIVER_WITHHELD;
@@ -54,6 +54,9 @@ Status look_up(const char* base, void** function, int version, std::uint64_t fla
   ++state.lookups;
   outcome = ProcAddressResult::success;
   if (lookup_kind == Lookup::stub) return Status::stub_library;
+  if (lookup_kind == Lookup::busy && std::string_view(base) == "cuMemAlloc") {
+    return static_cast<Status>(46);  // busy
+  }
   if (flags != proc_address_legacy_stream) ++state.lookups_no_flag;
   if (version > driver_version) {
     ++state.lookups_too_new;

@@ -15,6 +15,13 @@ namespace assay::harness {
 /// with this program. Returns what is wrong, or nothing. Before the driver's first use.
 [[nodiscard]] std::string choose_driver(const std::string& driver, const std::string& profile);
 
+/// What is wrong with the driver that was named, as ASSAY_CUDA_DRIVER or by choose_driver(), or
+/// with `profile`, which needs a model: a message for exit code 2. Nothing where none was named and
+/// no profile is wanted: a host without a driver is no mistake of the user's. Nor is a driver that
+/// is too old or sees no device. **Cost** loads the driver, in a process of its own, so that a
+/// broken one hurts nobody and this one stays free to fork. Before any thread.
+[[nodiscard]] std::string wrong_with_named_driver(const std::string& profile);
+
 /// What results record of the driver that their rows used: `driver` is model or driver, or none
 /// where there is none; then driver_version, device_name and, of the model, driver_profile.
 /// **Cost** loads and initialises the driver.

@@ -34,7 +34,8 @@ struct ChildResult {
   std::chrono::milliseconds timeout{0};
 };
 
-/// Runs a child to its end. **Errors** io if it cannot be started (errno in `native`).
+/// Runs a child to its end; it does not outlive this process. **Errors** io if it cannot be started
+/// (errno in `native`).
 Result<ChildResult> run_child(const ChildSpec& spec);
 
 /// Path of the running program.
