@@ -143,17 +143,17 @@ bool is_running(pid_t process) {
   return after_name != std::string::npos && text.substr(after_name + 2, 1) != "Z";
 }
 
-bool is_called_with(pid_t process, const std::string& word) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/cmdline");
-  for (std::string each; std::getline(file, each, '\0');) {
-    if (each == word) return true;
+bool has_mapped(pid_t process, const std::string& library) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/maps");
+  for (std::string line; std::getline(file, line);) {
+    if (line.find(library) != std::string::npos) return true;
   }
   return false;
 }
 
-/// Kills the program while it has children that are called with `word`, or, if that is empty, have
+/// Kills the program while it has children that have loaded `library`, or, if that is empty, have
 /// children themselves; true if they end with it.
-bool takes_its_children_along(Arguments words, int signal, const std::string& word) {
+bool takes_its_children_along(Arguments words, int signal, const std::string& library) {
   words[0] = program(words[0]);
   std::vector<char*> pointers;
   for (std::string& each : words) pointers.push_back(each.data());
@@ -174,12 +174,14 @@ bool takes_its_children_along(Arguments words, int signal, const std::string& wo
   const auto lasting = [&] {
     orphans = children_of(child);
     std::erase_if(orphans, [&](pid_t each) {
-      const bool meant = word.empty() ? !children_of(each).empty() : is_called_with(each, word);
+      const bool meant = library.empty() ? !children_of(each).empty() : has_mapped(each, library);
       return !meant || !is_running(each);
     });
     return !orphans.empty();
   };
   while (in_time() && !lasting()) std::this_thread::yield();
+  // Stopped, so that they cannot end by themselves, as on a closed pipe.
+  for (const pid_t each : orphans) ::kill(each, SIGSTOP);
   ::kill(child, signal);
   ::waitpid(child, nullptr, 0);
   const auto any_runs = [&] {
@@ -200,7 +202,7 @@ TEST(Programs, ChildrenEndWithThem) {
   const Arguments sweep = {"assay-driver-sweep", "--driver", "model"};
   const Arguments sequences = {"assay-conformance", "--driver", "model", "--sequences", "1000000"};
   for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
-    EXPECT_TRUE(takes_its_children_along(sequences, signal, "--sequence-child")) << signal;
+    EXPECT_TRUE(takes_its_children_along(sequences, signal, "libassay_cuda_model")) << signal;
     EXPECT_TRUE(takes_its_children_along(sweep, signal, "")) << signal;
   }
 }
