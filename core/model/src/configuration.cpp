@@ -6,6 +6,7 @@
 
 #include "assay/cuda/abi/model_control.hpp"
 #include "faults.hpp"
+#include "immortal.hpp"
 #include "profile.hpp"
 
 namespace assay::cuda::model {
@@ -32,7 +33,7 @@ struct Switches {
 };
 
 const Switches& switches() noexcept {
-  static const auto* const read = new Switches;  // outlives static destructors
+  static Immortal<Switches> read;
   return *read;
 }
 
@@ -53,7 +54,7 @@ bool eager() noexcept {
 }
 
 const std::string& configuration_error() noexcept {
-  static const auto* const error = new std::string(first_error());
+  static Immortal<std::string> error(first_error());
   return *error;
 }
 

@@ -83,7 +83,7 @@ void write_range_attribute(void* data, std::size_t size, RangeAttribute attribut
 
 template <class Value>
 Status give(void* data, Value value) {
-  std::memcpy(data, &value, sizeof(Value));
+  std::memcpy(data, &value, sizeof value);  // NOLINT(bugprone-sizeof-expression): may be a pointer
   return Status::success;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "configuration.hpp"
+#include "immortal.hpp"
 #include "kernel_modules.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
@@ -19,9 +20,10 @@ bool host_and_device_exclude_each_other() noexcept {
 }  // namespace
 
 StreamScheduler& scheduler() noexcept {
-  static auto* const the_scheduler =
-      new StreamScheduler({.activity = refresh_host_access},
-                          {.eager = eager(), .exclusive = host_and_device_exclude_each_other()});
+  static Immortal<StreamScheduler> the_scheduler(
+      StreamScheduler::Hooks{.activity = refresh_host_access},
+      StreamScheduler::Options{.eager = eager(),
+                               .exclusive = host_and_device_exclude_each_other()});
   return *the_scheduler;
 }
 

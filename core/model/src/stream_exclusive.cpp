@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "immortal.hpp"
 #include "mutants.hpp"
 #include "profile.hpp"
 #include "stream_engine.hpp"
@@ -15,12 +16,12 @@ namespace {
 // Guards the attachments of allocations and which of them are closed. Taken before the scheduler's
 // lock.
 std::mutex& attachment_lock() noexcept {
-  static auto* const lock = new std::mutex;
+  static Immortal<std::mutex> lock;
   return *lock;
 }
 
 std::vector<std::uint64_t>& closed_allocations() noexcept {  // by Allocation::id
-  static auto* const closed = new std::vector<std::uint64_t>;
+  static Immortal<std::vector<std::uint64_t>> closed;
   return *closed;
 }
 
