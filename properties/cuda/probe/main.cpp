@@ -39,7 +39,6 @@ struct Options {
   std::string one;
   bool facts = false;
   bool list = false;
-  long parent = 0;
 };
 
 int usage_error(const std::string& message) {
@@ -194,7 +193,6 @@ int run(int argument_count, char** arguments) {
   for (const char* ignored : {"--driver", "--profile", "--out", "--only"}) {
     list->excludes(app.get_option(ignored));
   }
-  app.add_option("--parent", options.parent, "end with this process")->group("");
   app.add_option("--one", options.one, "be the process of one probe")->group("");
   app.add_flag("--facts", options.facts, "print what the driver is")->group("");
   try {
@@ -202,7 +200,6 @@ int run(int argument_count, char** arguments) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? exit_good : exit_usage;
   }
-  end_with(options.parent);
   if (const auto wrong = settle(options.driver); !wrong.empty()) return usage_error(wrong);
   if (options.facts) return print_facts(options.driver.path);
   if (!options.one.empty()) {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "assay/harness/driver_facts.hpp"
 #include "program/child.hpp"
@@ -28,8 +27,6 @@ harness::ChildSpec child_of(const DriverChoice& driver, std::vector<std::string>
   harness::ChildSpec spec;
   spec.arguments = std::move(arguments);
   spec.arguments.insert(spec.arguments.begin(), harness::this_program());
-  spec.arguments.emplace_back("--parent");
-  spec.arguments.push_back(fmt::format("{}", ::getpid()));
   if (!driver.path.empty()) {
     spec.arguments.emplace_back("--driver");
     spec.arguments.push_back(driver.path);

@@ -2,15 +2,11 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
 #include <thread>
-
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -87,12 +83,6 @@ std::string fingerprint(std::string_view text) {
 
 void at_process_end(void (*hook)()) {
   end_hook = hook;
-}
-
-void end_with(long parent) {
-  if (parent == 0) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(70);  // it ended before the line above
 }
 
 int run_one(const Test& test, const std::string& driver_path) {

@@ -15,10 +15,6 @@ inline constexpr int test_limit_s = 20;
 /// Runs one test and tells on standard output what it saw. Returns the exit code.
 int run_one(const Test& test, const std::string& driver_path);
 
-/// In a child process that `parent` started: makes it end when its parent ends, however that is.
-/// `parent` 0: the program was started by hand.
-void end_with(long parent);
-
 /// Prints, as one JSON object, what the driver and its first device are; {"nothing": why} and exit
 /// 77 without a driver or a device, {"unusable": why} and exit 2 if the library is no driver,
 /// {"broken": why} and exit 1 if it fails.

@@ -51,7 +51,6 @@ struct Options {
   bool verbose = false;
   SequencePlan sequences{};
   bool sequence_child = false;
-  long parent = 0;
 };
 
 int usage_error(const std::string& message) {
@@ -228,12 +227,10 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--facts", options.facts, "print what the driver is")->group("");
   app.add_flag("--sequence-child", options.sequence_child, "be the process of sequences")
       ->group("");
-  app.add_option("--parent", options.parent, "end with this process")->group("");
   exclude_ignored(app);
 }
 
 int dispatch(Options& options) {
-  end_with(options.parent);
   if (const auto wrong = settle(options.driver); !wrong.empty()) return usage_error(wrong);
   if (!options.one.empty()) {
     const Test* const test = find_test(options.one);
