@@ -14,10 +14,6 @@ namespace {
 constexpr std::chrono::seconds driver_time_max{60};
 constexpr std::chrono::seconds malloc_time_max{20};
 
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 /// The outcome in one word: what a script may ask for.
 const char* status_of(const Error& error) {
   switch (error.code) {
@@ -114,7 +110,7 @@ int examine_driver(const std::string& path) {
   // No driver at all is of neither kind.
   facts["kind"] = report.symbols.empty() ? "none" : report.is_model ? "model" : "driver";
   facts["path"] = report.path;
-  facts["version"] = report.version == 0 ? Json() : Json(version_text(report.version));
+  facts["version"] = report.version == 0 ? Json() : Json(cuda::version_text(report.version));
   facts["profile"] = driver && report.is_model ? Json(driver.value()->profile()) : Json();
   facts["message"] = report.message.empty() ? Json() : Json(report.message);
   facts["error"] = driver ? Json() : error_json(driver.error());

@@ -140,8 +140,7 @@ Json driver_context() {
   if (!driver) return context;
   const cuda::Driver& found = *driver.value();
   context["driver"] = found.kind();
-  context["driver_version"] =
-      fmt::format("{}.{}", found.version() / 1000, found.version() % 1000 / 10);
+  context["driver_version"] = cuda::version_text(found.version());
   const auto facts = found.device_facts(0);
   context["device_name"] = facts ? facts.value().name : "unknown";
   if (found.model() != nullptr) context["driver_profile"] = found.profile();

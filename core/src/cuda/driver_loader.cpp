@@ -40,11 +40,11 @@ bool means_absent(Status status) {
          status == Status::not_supported;
 }
 
+}  // namespace
+
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
-
-}  // namespace
 
 std::optional<Error> DriverLoader::forked_error() noexcept {
   const int owner = initialised_in.load(std::memory_order_acquire);

@@ -24,6 +24,9 @@ enum class Feature : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(Feature feature) noexcept;
 
+/// A driver's version as people write it: 13000 is "13.0".
+[[nodiscard]] std::string version_text(int version);
+
 /// How a symbol was found: what `assay doctor` and the GPU check list.
 struct SymbolFacts {
   const char* symbol = "";
