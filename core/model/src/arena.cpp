@@ -1,4 +1,5 @@
 #include "arena.hpp"
+#include "immortal.hpp"
 #include "mutants.hpp"
 
 #include <fcntl.h>
@@ -59,7 +60,7 @@ struct Arena {
 };
 
 Arena& arena() {
-  static auto* const the_arena = new Arena;  // outlives static destructors
+  static Immortal<Arena> the_arena;
   return *the_arena;
 }
 

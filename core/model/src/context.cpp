@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "immortal.hpp"
 #include "memory.hpp"
 #include "mutants.hpp"
 #include "profile.hpp"
@@ -34,7 +35,7 @@ struct Contexts {
   std::uint64_t last_id = 0;
 };
 Contexts& contexts() {
-  static auto* const all = new Contexts;  // outlives static destructors
+  static Immortal<Contexts> all;
   return *all;
 }
 

@@ -12,6 +12,7 @@
 
 #include "assay/cuda/abi/model_control.hpp"
 #include "context.hpp"
+#include "immortal.hpp"
 
 namespace assay::cuda::model {
 
@@ -131,7 +132,7 @@ struct Plan {
   }
 };
 Plan& plan() {
-  static auto* const the_plan = new Plan;  // outlives static destructors, which may still call
+  static Immortal<Plan> the_plan;
   return *the_plan;
 }
 

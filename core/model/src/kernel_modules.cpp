@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "handle_table.hpp"
+#include "immortal.hpp"
 
 namespace assay::cuda::model {
 
@@ -14,12 +15,12 @@ using ModuleTable = HandleTable<ModuleRecord, Module, 0x5c>;
 using FunctionTable = HandleTable<FunctionRecord, abi::Function, 0x5d>;
 
 ModuleTable& modules() {
-  static auto* const table = new ModuleTable;
+  static Immortal<ModuleTable> table;
   return *table;
 }
 
 FunctionTable& functions() {
-  static auto* const table = new FunctionTable;
+  static Immortal<FunctionTable> table;
   return *table;
 }
 

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "arena.hpp"
+#include "immortal.hpp"
 #include "memory_book.hpp"
 #include "mutants.hpp"
 #include "page_policy.hpp"
@@ -47,7 +48,7 @@ struct Book {
   std::uint64_t host_capacity = 0;  ///< 0: the profile's
 };
 Book& book() {
-  static auto* const the_book = new Book;  // outlives static destructors
+  static Immortal<Book> the_book;
   return *the_book;
 }
 

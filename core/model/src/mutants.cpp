@@ -13,6 +13,7 @@
 #include <string>
 
 #include "diagnoses.hpp"
+#include "immortal.hpp"
 
 namespace assay::cuda::model {
 
@@ -21,10 +22,10 @@ namespace {
 void note_asked(const char* rule) {
   static const char* const path = std::getenv("ASSAY_MODEL_ASKED");
   if (path == nullptr) return;
-  static auto* const lock = new std::mutex;
-  static auto* const asked = new std::set<std::string>;
+  static Immortal<std::mutex> lock;
+  static Immortal<std::set<std::string>> asked;
   const std::scoped_lock guard(*lock);
-  if (!asked->insert(rule).second) return;
+  if (!(*asked).insert(rule).second) return;
   const int file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   const std::string line = std::string(rule) + "\n";
   [[maybe_unused]] const ssize_t written = ::write(file, line.data(), line.size());

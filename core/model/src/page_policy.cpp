@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "arena.hpp"
+#include "immortal.hpp"
 #include "mutants.hpp"
 #include "rules.hpp"
 
@@ -17,7 +18,7 @@ struct Pages {
   std::map<std::uint64_t, PagePolicy> runs{{0, PagePolicy{}}};
 };
 Pages& pages() {
-  static auto* const all = new Pages;  // outlives static destructors
+  static Immortal<Pages> all;
   return *all;
 }
 

@@ -15,6 +15,7 @@
 
 #include "assay/cuda/abi/model_control.hpp"
 #include "attributes.hpp"
+#include "immortal.hpp"
 
 namespace assay::cuda::model {
 
@@ -221,7 +222,7 @@ struct Loaded {
 };
 
 const Loaded& loaded() {
-  static const auto* const the_profile = new Loaded;  // outlives static destructors
+  static Immortal<Loaded> the_profile;
   return *the_profile;
 }
 

@@ -9,6 +9,7 @@
 
 #include "configuration.hpp"
 #include "diagnoses.hpp"
+#include "immortal.hpp"
 #include "mutants.hpp"
 
 namespace assay::cuda::model {
@@ -36,7 +37,7 @@ struct Diagnoses {
   std::deque<std::string> lines;
 };
 Diagnoses& diagnoses() {
-  static auto* const all = new Diagnoses;  // never destroyed: static destructors may diagnose
+  static Immortal<Diagnoses> all;
   return *all;
 }
 
@@ -94,19 +95,19 @@ void forget_diagnoses() noexcept {
 }
 
 const char* rules_text() {
-  static const auto* const text = [] {
-    auto* lines = new std::string;
+  static Immortal<std::string> text([] {
+    std::string lines;
     for (const RuleText& rule : rule_texts) {
-      *lines += std::string(rule.id) + " [" + rule.source + "] " + rule.text + "\n";
+      lines += std::string(rule.id) + " [" + rule.source + "] " + rule.text + "\n";
     }
 #ifdef ASSAY_MODEL_BREAKABLE
-#define ASSAY_MODEL_BEHAVIOUR(id, text) *lines += #id " [model] else: " text "\n";
+#define ASSAY_MODEL_BEHAVIOUR(id, text) lines += #id " [model] else: " text "\n";
 #include "behaviours.def"
 #undef ASSAY_MODEL_BEHAVIOUR
 #endif
     return lines;
-  }();
-  return text->c_str();
+  }());
+  return (*text).c_str();
 }
 
 }  // namespace assay::cuda::model
