@@ -10,11 +10,11 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "assay/backing/driver_backing.hpp"
+#include "assay/harness/die_with_parent.hpp"
 
 namespace assay::sweep {
 namespace {
@@ -157,7 +157,7 @@ std::string last_words() {
 
 [[noreturn]] void be_the_case(const Case& which, CaseReport& report, pid_t parent) {
   ::dup2(words_of_cases(), STDERR_FILENO);
-  end_with(parent);
+  harness::die_with_parent(parent);
   ::alarm(case_timeout_s);
   {
     CaseProcess process(which, report);
@@ -183,7 +183,7 @@ struct Answer {
 
 [[noreturn]] void ask(Answer& answer, pid_t parent) {
   ::dup2(words_of_cases(), STDERR_FILENO);
-  end_with(parent);
+  harness::die_with_parent(parent);
   ::alarm(case_timeout_s);
   std::string why;
   const char* const path = std::getenv(cuda::Driver::path_variable);
@@ -214,11 +214,6 @@ std::string words_of_model() {
 }
 
 }  // namespace
-
-void end_with(pid_t parent) noexcept {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);  // it ended before the line above
-}
 
 Unusable ask_driver() {
   void* const shared =

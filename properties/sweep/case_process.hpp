@@ -41,9 +41,6 @@ struct Unusable {
 /// **Pre** the model is loaded, but was never called.
 [[nodiscard]] Unusable ask_driver();
 
-/// Makes the calling child process, just forked by `parent`, end when its parent ends.
-void end_with(pid_t parent) noexcept;
-
 /// "device/blocks, call 12 answers 2".
 [[nodiscard]] std::string describe(const Case& which);
 

@@ -13,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "assay/harness/die_with_parent.hpp"
 #include "assay/harness/driver_facts.hpp"
 #include "assay/harness/natural.hpp"
 #include "assay/harness/output.hpp"
@@ -138,7 +139,7 @@ std::vector<Figures> run_all(const std::vector<Sweep>& sweeps, const Options& op
   for (std::size_t worker = 0; worker < workers; ++worker) {
     const pid_t child = ::fork();
     if (child == 0) {
-      end_with(parent);
+      harness::die_with_parent(parent);
       for (std::size_t i = worker; i < sweeps.size(); i += workers) {
         ::new (&figures[i]) Figures(run_sweep(sweeps[i], options));
       }

@@ -1,3 +1,4 @@
+#include "assay/harness/die_with_parent.hpp"
 #include "executor.hpp"
 
 #include <errno.h>
@@ -14,8 +15,7 @@ namespace {
 constexpr unsigned abandoned_after_s = 60;  // the longest that any case may take
 
 [[noreturn]] void be_the_case(const Provider& provider, SharedCase& shared, pid_t server) noexcept {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != server) ::_exit(0);  // it died before the line above
+  die_with_parent(server);
   ::alarm(abandoned_after_s);
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);

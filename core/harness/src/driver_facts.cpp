@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "assay/cuda/driver.hpp"
+#include "assay/harness/die_with_parent.hpp"
 #include "assay/harness/process.hpp"
 
 namespace assay::harness {
@@ -37,7 +38,8 @@ struct Tidings {
   std::array<char, 1024> message{};
 };
 
-[[noreturn]] void load_and_tell(int pipe) {
+[[noreturn]] void load_and_tell(int pipe, pid_t parent) {
+  die_with_parent(parent);
   constexpr unsigned patience_s = 60;  // as assay-doctor has
   ::alarm(patience_s);
   // What is wrong is told here, once; what the library prints would come twice.
@@ -60,8 +62,9 @@ Tidings driver_tidings() {
   Tidings tidings;
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return tidings;
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child == 0) load_and_tell(pipe[1]);
+  if (child == 0) load_and_tell(pipe[1], parent);
   ::close(pipe[1]);
   ssize_t got = -1;
   do {

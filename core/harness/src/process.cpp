@@ -9,10 +9,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "assay/harness/die_with_parent.hpp"
 #include "c_strings.hpp"
 
 extern char** environ;
@@ -126,9 +126,7 @@ void reap(pid_t child, const ChildSpec& spec, Clock::time_point deadline, bool o
 /// failure, with errno set.
 void become(const ChildSpec& spec, pid_t parent, int out, int err, char** arguments,
             char** environment) {
-  // Dies with its parent, however that ends: SIGKILL runs no destructor that could end a child.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);  // it was gone before
+  die_with_parent(parent);
   // A group of its own, so that its children die with it.
   if (spec.timeout.count() > 0 && ::setpgid(0, 0) != 0) return;
   if (spec.capture && (::dup2(out, STDOUT_FILENO) < 0 || ::dup2(err, STDERR_FILENO) < 0)) return;
