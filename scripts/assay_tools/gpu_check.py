@@ -20,6 +20,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from assay_tools.errors import ToolError
+from assay_tools.files import write_atomic
+
 ROOT = Path(__file__).resolve().parents[2]
 TOTAL_S = 350.0  # the whole check; every stage ends before
 EXIT_GOOD, EXIT_BAD, EXIT_USAGE, EXIT_INTERNAL, EXIT_NOTHING_RAN = 0, 1, 2, 70, 77
@@ -343,12 +346,7 @@ def medians(rows: list[dict[str, Any]], table: Path) -> list[str]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    half = path.with_suffix(".part")
-    try:
-        half.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-        half.replace(path)
-    finally:
-        half.unlink(missing_ok=True)
+    write_atomic(path, json.dumps(value, indent=1) + "\n")
 
 
 def find_programs(given: Path | None) -> Path | None:
@@ -393,7 +391,7 @@ def summary(host: Host, known: dict[str, Any]) -> int:
 
 RESULTS = ["summary.txt", "check.json", "conformance.json", "probe.json", "verify.json"]
 RESULTS += ["bench.json", "bench.csv", "log.txt", "conformance-driver.json"]
-RESULTS += ["conformance-model.json", "check.part", "conformance.part"]
+RESULTS += ["conformance-model.json"]
 
 
 def clear(out: Path) -> None:
@@ -475,6 +473,9 @@ def main(arguments: list[str]) -> int:
         return check(host)
     except OSError as error:
         print(f"gpu-check: {error.filename or options.out}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
+    except ToolError as error:
+        print(f"gpu-check: {error}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("gpu-check: interrupted", file=sys.stderr)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay_tools import gpu_check
+from assay_tools.errors import ToolError
 from assay_tools.gpu_check import Host, Ran, Stage
 
 
@@ -144,6 +145,6 @@ def test_an_earlier_checks_results_are_taken_away(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", lambda *a: (_ for _ in ()).throw(OSError(28, "full")))
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(ToolError, match="full"):
         gpu_check.write_json(tmp_path / "check.json", {})
     assert not list(tmp_path.iterdir())
