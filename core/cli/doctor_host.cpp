@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,28 +12,15 @@
 
 #include "assay/base/system.hpp"
 #include "assay/harness/result_context.hpp"
+#include "assay/harness/system_files.hpp"
 
 namespace assay::doctor {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<std::string> contents_of(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// The first line of a file, if it has a word.
-std::optional<std::string> line_of(const std::string& path) {
-  const auto text = contents_of(path);
-  if (!text) return std::nullopt;
-  std::string line = text->substr(0, text->find('\n'));
-  while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.pop_back();
-  return line.empty() ? std::nullopt : std::optional(line);
-}
+using harness::contents_of;
+using harness::line_of;
 
 std::optional<std::int64_t> number_in(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -54,27 +39,14 @@ Json number_of(const std::string& path) {
   return line ? or_null(number_in(*line)) : Json();
 }
 
-/// "Name: 123 kB" of /proc/meminfo, in bytes.
-Json meminfo_bytes(const std::string& text, std::string_view name) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    // A node's lines begin "Node 0 ".
-    const std::size_t at = line.find(fmt::format("{}:", name));
-    if (at == std::string::npos || (at != 0 && line[at - 1] != ' ')) continue;
-    const auto kib = number_in(std::string_view(line).substr(at + name.size() + 1));
-    return kib ? Json(*kib * 1024) : Json();
-  }
-  return {};
+/// A field of /proc/meminfo, or of a node's, in bytes.
+Json meminfo_bytes(const std::optional<std::string>& text, std::string_view name) {
+  return or_null(harness::bytes_of_field(text, name));
 }
 
-/// The word in brackets of "always [madvise] never".
-Json bracketed(const std::string& path) {
-  const auto line = line_of(path);
-  if (!line) return {};
-  const std::size_t open = line->find('[');
-  const std::size_t close = line->find(']', open == std::string::npos ? 0 : open);
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return line->substr(open + 1, close - open - 1);
+/// The setting that is in force, of a file that lists all.
+Json chosen(const std::string& path) {
+  return or_null(harness::bracketed(line_of(path)));
 }
 
 /// Names in a folder that begin so, in the order of the number behind.
@@ -118,10 +90,11 @@ Json numa_nodes(const std::string& root) {
   const std::string folder = root + "/sys/devices/system/node";
   for (const std::string& name : entries(folder, "node")) {
     const std::string path = folder + "/" + name;
-    const auto meminfo = contents_of(path + "/meminfo");
-    nodes.push_back({{"node", *number_in(std::string_view(name).substr(4))},
+    const std::int64_t number = *number_in(std::string_view(name).substr(4));
+    nodes.push_back({{"node", number},
                      {"cpus", or_null(line_of(path + "/cpulist"))},
-                     {"memory_bytes", meminfo ? meminfo_bytes(*meminfo, "MemTotal") : Json()}});
+                     {"memory_bytes", meminfo_bytes(contents_of(path + "/meminfo"),
+                                                    fmt::format("Node {} MemTotal", number))}});
   }
   return nodes;
 }
@@ -162,7 +135,7 @@ Json noise(const char* name, Json value, bool noisy, const char* remedy) {
 }  // namespace
 
 Json memory_facts(const std::string& root) {
-  const std::string meminfo = contents_of(root + "/proc/meminfo").value_or("");
+  const auto meminfo = contents_of(root + "/proc/meminfo");
   const std::string thp = root + "/sys/kernel/mm/transparent_hugepage";
   const std::string vm = root + "/proc/sys/vm";
   const Json overcommit = number_of(vm + "/overcommit_memory");
@@ -173,9 +146,9 @@ Json memory_facts(const std::string& root) {
       {"total_bytes", meminfo_bytes(meminfo, "MemTotal")},
       {"available_bytes", meminfo_bytes(meminfo, "MemAvailable")},
       {"transparent_huge_pages",
-       {{"enabled", bracketed(thp + "/enabled")},
-        {"defrag", bracketed(thp + "/defrag")},
-        {"shmem", bracketed(thp + "/shmem_enabled")}}},
+       {{"enabled", chosen(thp + "/enabled")},
+        {"defrag", chosen(thp + "/defrag")},
+        {"shmem", chosen(thp + "/shmem_enabled")}}},
       {"huge_page_pools", huge_page_pools(root)},
       {"overcommit", known ? Json(modes[overcommit.get<int>()]) : Json()},
       {"commit_limit_bytes", meminfo_bytes(meminfo, "CommitLimit")},
@@ -216,7 +189,7 @@ Json noise_facts(const std::string& root) {
   const Json hypervisor = harness::machine_context(root)["hypervisor"];
   const auto load_line = line_of(root + "/proc/loadavg");
   const double load = load_line ? std::strtod(load_line->c_str(), nullptr) : 0;
-  const std::string meminfo = contents_of(root + "/proc/meminfo").value_or("");
+  const auto meminfo = contents_of(root + "/proc/meminfo");
   const Json total = meminfo_bytes(meminfo, "SwapTotal");
   const Json free = meminfo_bytes(meminfo, "SwapFree");
   const std::int64_t swapped =

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../tests/made_up_machine.hpp"
 #include "assay/base/system.hpp"
 #include "assay/cuda/device_facts.hpp"
 #include "assay/harness/process.hpp"
@@ -187,27 +188,7 @@ TEST(Doctor, HelpAndUsage) {
   EXPECT_EQ(doctor({"surplus"}).code, 2);
 }
 
-/// A host made of files.
-class Host {
- public:
-  Host() {
-    std::string name = (fs::temp_directory_path() / "assay-doctor-XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
-  }
-  ~Host() { fs::remove_all(root_); }
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
-
-  void write(const std::string& path, std::string_view text) const {
-    const fs::path file = root_.string() + path;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-  [[nodiscard]] std::string root() const { return root_.string(); }
-
- private:
-  fs::path root_;
-};
+using Host = harness::MadeUpMachine;
 
 TEST(DoctorFacts, WhatTheKernelDoesNotSayIsNull) {
   const Host empty;
@@ -227,15 +208,15 @@ TEST(DoctorFacts, WhatTheKernelDoesNotSayIsNull) {
 
 TEST(DoctorFacts, MemoryIsReadFromTheKernelsFiles) {
   const Host host;
-  host.write("/proc/meminfo",
-             "MemTotal:       1000 kB\nMemAvailable:    400 kB\nSwapTotal: 30 kB\n"
-             "SwapFree: 10 kB\nCommitLimit: 7 kB\nCommitted_AS: 5 kB\n");
-  host.write("/proc/sys/vm/overcommit_memory", "2\n");
-  host.write("/proc/sys/vm/max_map_count", "65530\n");
-  host.write("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
-  host.write("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "64\n");
-  host.write("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "3\n");
-  host.write("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "0\n");
+  host.file("/proc/meminfo",
+            "MemTotal:       1000 kB\nMemAvailable:    400 kB\nSwapTotal: 30 kB\n"
+            "SwapFree: 10 kB\nCommitLimit: 7 kB\nCommitted_AS: 5 kB\n");
+  host.file("/proc/sys/vm/overcommit_memory", "2\n");
+  host.file("/proc/sys/vm/max_map_count", "65530\n");
+  host.file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+  host.file("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "64\n");
+  host.file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "3\n");
+  host.file("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "0\n");
   const Json memory = memory_facts(host.root());
   EXPECT_EQ(memory["total_bytes"], 1000 * 1024);
   EXPECT_EQ(memory["available_bytes"], 400 * 1024);
@@ -248,7 +229,7 @@ TEST(DoctorFacts, MemoryIsReadFromTheKernelsFiles) {
   EXPECT_EQ(memory["huge_page_pools"][0]["pages"], 64);
   EXPECT_EQ(memory["huge_page_pools"][0]["free"], 3);
   EXPECT_TRUE(memory["huge_page_pools"][1]["free"].is_null());
-  host.write("/proc/sys/vm/overcommit_memory", "7\n");
+  host.file("/proc/sys/vm/overcommit_memory", "7\n");
   EXPECT_TRUE(memory_facts(host.root())["overcommit"].is_null());
 }
 
@@ -256,10 +237,10 @@ TEST(DoctorFacts, NodesHaveCoresAndMemory) {
   const Host host;
   for (const int node : {0, 1, 10, 2}) {
     const std::string path = fmt::format("/sys/devices/system/node/node{}", node);
-    host.write(path + "/cpulist", fmt::format("{}-{}\n", node * 4, node * 4 + 3));
-    host.write(path + "/meminfo", fmt::format("Node {} MemTotal:  {} kB\n", node, node + 8));
+    host.file(path + "/cpulist", fmt::format("{}-{}\n", node * 4, node * 4 + 3));
+    host.file(path + "/meminfo", fmt::format("Node {} MemTotal:  {} kB\n", node, node + 8));
   }
-  host.write("/sys/devices/system/node/possible", "0-10\n");
+  host.file("/sys/devices/system/node/possible", "0-10\n");
   const Json nodes = processor_facts(host.root())["numa_nodes"];
   ASSERT_EQ(nodes.size(), 4U);
   EXPECT_EQ(nodes[3]["node"], 10);
@@ -269,15 +250,15 @@ TEST(DoctorFacts, NodesHaveCoresAndMemory) {
 
 TEST(DoctorFacts, NoiseIsRecognised) {
   const Host host;
-  host.write("/proc/cpuinfo", "flags : fpu hypervisor sse\n");
-  host.write("/proc/loadavg", "9999.50 1.0 1.0 1/2 3\n");
-  host.write("/proc/meminfo", "SwapTotal: 30 kB\nSwapFree: 10 kB\n");
-  host.write("/proc/sys/kernel/randomize_va_space", "2\n");
-  host.write("/proc/sys/kernel/numa_balancing", "1\n");
-  host.write("/.dockerenv", "");
-  host.write("/sys/devices/system/cpu/smt/active", "1\n");
-  host.write("/sys/devices/system/cpu/cpufreq/boost", "1\n");
-  host.write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
+  host.file("/proc/cpuinfo", "flags : fpu hypervisor sse\n");
+  host.file("/proc/loadavg", "9999.50 1.0 1.0 1/2 3\n");
+  host.file("/proc/meminfo", "SwapTotal: 30 kB\nSwapFree: 10 kB\n");
+  host.file("/proc/sys/kernel/randomize_va_space", "2\n");
+  host.file("/proc/sys/kernel/numa_balancing", "1\n");
+  host.file("/.dockerenv", "");
+  host.file("/sys/devices/system/cpu/smt/active", "1\n");
+  host.file("/sys/devices/system/cpu/cpufreq/boost", "1\n");
+  host.file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
   const Json noisy = noise_facts(host.root());
   for (const Json& one : noisy) {
     EXPECT_EQ(one["noisy"], true) << one["name"];
@@ -286,9 +267,9 @@ TEST(DoctorFacts, NoiseIsRecognised) {
   EXPECT_EQ(find(noisy, "name", "swap_used_bytes")["value"], 20 * 1024);
   EXPECT_EQ(find(noisy, "name", "container")["value"], "docker");
 
-  host.write("/sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
-  host.write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
-  host.write("/proc/loadavg", "0.00 1.0 1.0 1/2 3\n");
+  host.file("/sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
+  host.file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
+  host.file("/proc/loadavg", "0.00 1.0 1.0 1/2 3\n");
   const Json quieter = noise_facts(host.root());
   for (const char* name : {"boost", "governor", "load_1_min"}) {
     EXPECT_EQ(find(quieter, "name", name)["noisy"], false) << name;
@@ -310,22 +291,22 @@ TEST(DoctorFacts, TheWayToADriverDependsOnWhatIsThere) {
   const Host nothing;
   EXPECT_NE(advice_for(nothing).find("no NVIDIA device is visible"), std::string::npos);
   const Host card;
-  card.write("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
-  card.write("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
-  card.write("/sys/bus/pci/devices/0000:01:00.1/vendor", "0x10de\n");
-  card.write("/sys/bus/pci/devices/0000:01:00.1/class", "0x040300\n");
+  card.file("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
+  card.file("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
+  card.file("/sys/bus/pci/devices/0000:01:00.1/vendor", "0x10de\n");
+  card.file("/sys/bus/pci/devices/0000:01:00.1/class", "0x040300\n");
   EXPECT_EQ(nvidia_facts(card.root())["pci_devices"], 1);
   EXPECT_NE(advice_for(card).find("apt install nvidia-driver"), std::string::npos);
-  card.write("/sys/module/nvidia/version", "580.65.06\n");
+  card.file("/sys/module/nvidia/version", "580.65.06\n");
   EXPECT_NE(advice_for(card).find("--gpus all"), std::string::npos);
   const Host windows;
-  windows.write("/dev/dxg", "");
+  windows.file("/dev/dxg", "");
   EXPECT_NE(advice_for(windows).find("in Windows"), std::string::npos);
 }
 
 TEST(DoctorFacts, HugePagesThatAreOffAreMissing) {
   const Host host;
-  host.write("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+  host.file("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
   Json facts;
   facts["driver"] = {{"status", "ok"}};
   facts["allocators"] = {{{"id", "jemalloc"}, {"present", false}, {"package", "libjemalloc2"}}};

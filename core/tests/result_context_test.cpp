@@ -1,39 +1,20 @@
 #include "assay/harness/result_context.hpp"
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "assay/harness/json_number.hpp"
+#include "made_up_machine.hpp"
 
 namespace assay::harness {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// A machine made of files.
-class Machine {
+class Machine : public MadeUpMachine {
  public:
-  Machine() {
-    std::string name = (fs::temp_directory_path() / "assay-machine-XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
-  }
-  ~Machine() { fs::remove_all(root_); }
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
-
-  void file(const std::string& path, const std::string& text) const {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  [[nodiscard]] nlohmann::ordered_json context() const { return machine_context(root_.string()); }
-
- private:
-  fs::path root_;
+  [[nodiscard]] nlohmann::ordered_json context() const { return machine_context(root()); }
 };
 
 TEST(ResultContext, ReadsTheMachineFromTheKernelsFiles) {

@@ -7,7 +7,6 @@
 #include <ctime>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "assay/base/system.hpp"
+#include "assay/harness/system_files.hpp"
 #include "build_info.hpp"
 
 extern char** environ;
@@ -27,42 +27,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* unknown = "unknown";
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view space = " \t\r\n";
-  const auto first = text.find_first_not_of(space);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(space) - first + 1);
-}
-
-std::optional<std::string> contents_of(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return file.bad() ? std::nullopt : std::optional(text.str());
-}
-
-/// The one line of a small file of /sys, if there is one.
-std::optional<std::string> line_of(const std::string& path) {
-  const auto text = contents_of(path);
-  if (!text || trimmed(*text).empty()) return std::nullopt;
-  return std::string(trimmed(*text));
-}
-
-/// The value of "key : value" in a text of such lines.
-std::optional<std::string> field_of(const std::optional<std::string>& text, std::string_view key) {
-  if (!text) return std::nullopt;
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) {
-    const auto colon = line.find(':');
-    if (colon == std::string::npos || trimmed(std::string_view(line).substr(0, colon)) != key) {
-      continue;
-    }
-    return std::string(trimmed(std::string_view(line).substr(colon + 1)));
-  }
-  return std::nullopt;
-}
 
 Json text_or_unknown(const std::optional<std::string>& value) {
   return value && !value->empty() ? *value : unknown;
@@ -98,25 +62,6 @@ std::optional<std::uint64_t> cpus_in(const std::optional<std::string>& list) {
     if (at < end && *at++ != ',') return std::nullopt;
   }
   return count;
-}
-
-Json memory_bytes(const std::string& root) {
-  const auto total = field_of(contents_of(root + "/proc/meminfo"), "MemTotal");
-  std::uint64_t kib = 0;
-  if (!total ||
-      std::from_chars(total->data(), total->data() + total->size(), kib).ec != std::errc()) {
-    return unknown;
-  }
-  return kib * 1024;
-}
-
-/// The word in brackets of "always [madvise] never".
-Json bracketed(const std::optional<std::string>& choices) {
-  if (!choices) return unknown;
-  const auto open = choices->find('[');
-  const auto close = choices->find(']');
-  if (open == std::string::npos || close == std::string::npos || close < open) return unknown;
-  return choices->substr(open + 1, close - open - 1);
 }
 
 Json hypervisor(const std::string& root, const std::optional<std::string>& cpuinfo) {
@@ -222,8 +167,10 @@ Json machine_context(const std::string& root) {
   context["cpus_online"] = cpus ? Json(*cpus) : Json(unknown);
   context["cpus_allowed"] =
       text_or_unknown(field_of(contents_of(root + "/proc/self/status"), "Cpus_allowed_list"));
-  context["memory_bytes"] = memory_bytes(root);
-  context["thp"] = bracketed(line_of(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
+  const auto memory = bytes_of_field(contents_of(root + "/proc/meminfo"), "MemTotal");
+  context["memory_bytes"] = memory ? Json(*memory) : Json(unknown);
+  context["thp"] =
+      text_or_unknown(bracketed(line_of(root + "/sys/kernel/mm/transparent_hugepage/enabled")));
   context["hypervisor"] = hypervisor(root, cpuinfo);
   context["governor"] =
       text_or_unknown(line_of(root + "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
