@@ -182,18 +182,18 @@ TEST(BytesGrowth, VectorsGoInAndComeBackWithoutACopy) {  // bytes:W-08, bytes:W-
   Bytes bytes = Bytes::from_vector(std::move(numbers)).value();
   EXPECT_EQ(bytes.len(), 400u);
   EXPECT_TRUE(bytes.is_exclusive());
-  EXPECT_EQ(bytes.try_into_vector<float>().error().code, ErrorCode::not_supported);
+  EXPECT_EQ(bytes.try_into_vec<float>().error().code, ErrorCode::not_supported);
   ASSERT_TRUE(bytes.shared().has_value());
   Bytes clone = bytes.clone().value();
-  EXPECT_EQ(bytes.try_into_vector<std::uint32_t>().error().code, ErrorCode::not_unique);
+  EXPECT_EQ(bytes.try_into_vec<std::uint32_t>().error().code, ErrorCode::not_unique);
   clone = Bytes();
   Bytes tail = bytes.split(40, SplitPolicy::owned).value();
-  EXPECT_EQ(bytes.try_into_vector<std::uint32_t>().error().code, ErrorCode::not_unique);
+  EXPECT_EQ(bytes.try_into_vec<std::uint32_t>().error().code, ErrorCode::not_unique);
   ASSERT_TRUE(bytes.join(std::move(tail)).has_value());
   bytes.truncate(398);
-  EXPECT_EQ(bytes.try_into_vector<std::uint32_t>().error().code, ErrorCode::out_of_range);
+  EXPECT_EQ(bytes.try_into_vec<std::uint32_t>().error().code, ErrorCode::out_of_range);
   bytes.truncate(396);
-  const auto back = bytes.try_into_vector<std::uint32_t>().value();
+  const auto back = bytes.try_into_vec<std::uint32_t>().value();
   EXPECT_EQ(back, std::vector<std::uint32_t>(99, 7));
   EXPECT_EQ(back.data(), data);
   EXPECT_GE(back.capacity(), 500u);
@@ -212,7 +212,7 @@ TEST_F(BytesGrowthTest, AdoptedVectorsGrowOntoTheirHome) {
 TEST_F(BytesGrowthTest, AWipedVectorDoesNotLeaveThePolicy) {
   const auto wiping = Home::make(backing_, {.wipe = Wipe::on_release}).value();
   Bytes bytes = Bytes::from_vector(std::vector<int>(10, 1), *wiping).value();
-  EXPECT_EQ(bytes.try_into_vector<int>().error().code, ErrorCode::not_supported);
+  EXPECT_EQ(bytes.try_into_vec<int>().error().code, ErrorCode::not_supported);
   EXPECT_EQ(bytes.len(), 40u);
 }
 

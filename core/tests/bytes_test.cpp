@@ -101,7 +101,7 @@ TEST(Bytes, DefaultMadeAndMovedFromAreOrdinaryEmptyValues) {
     EXPECT_EQ(*empty, Bytes());
     EXPECT_EQ(empty->align(), 16u);
     EXPECT_EQ(empty->retained_bytes(), 0u);
-    EXPECT_TRUE(empty->try_into_vector<int>().value().empty());
+    EXPECT_TRUE(empty->try_into_vec<int>().value().empty());
     EXPECT_EQ(empty->try_into_owned<int>().value().get(), nullptr);
     ASSERT_TRUE(empty->resize(16).has_value());
     EXPECT_EQ(content(*empty), std::vector<std::byte>(16));

@@ -121,6 +121,10 @@ Result<void> Source::do_copy_out(Block block, std::size_t offset,
   return {};
 }
 
+Result<void> Source::do_verify(Block) noexcept {
+  return {};
+}
+
 Result<void> Source::do_settle(Block) noexcept {
   return {};
 }

@@ -19,7 +19,7 @@ SourceInfo virtual_info() noexcept {
   return {.id = "virtual",
           .capabilities = Capabilities::host_access | Capabilities::thread_safe |
                           Capabilities::resize_in_place | Capabilities::resize_moves |
-                          Capabilities::zeroed_fresh,
+                          Capabilities::moves_pages | Capabilities::zeroed_fresh,
           .granularity = page_size(),
           .natural_alignment = page_size()};
 }

@@ -121,13 +121,13 @@ Error Bytes::failed(ErrorCode code, const char* feature, std::uint64_t requested
 
 // --- reading
 
-Result<void> Bytes::copy_into(std::span<std::byte> to) const noexcept {
-  if (to.size() > len_) {
-    Error error = failed(ErrorCode::out_of_range, "copy_into", to.size());
+Result<void> Bytes::copy_into(std::span<std::byte> to, std::size_t offset) const noexcept {
+  if (offset > len_ || to.size() > len_ - offset) {
+    Error error = failed(ErrorCode::out_of_range, "copy_into", offset > len_ ? offset : to.size());
     error.limit = len_;
     return error;
   }
-  detail::copy_payload(to.data(), data_, to.size());
+  detail::copy_payload(to.data(), data_ + offset, to.size());
   return {};
 }
 
@@ -317,7 +317,7 @@ AllocationController* Bytes::surrender() noexcept {
 }
 
 Error Bytes::check_vector(const char* source_id, std::size_t element) const noexcept {
-  const char* const feature = "try_into_vector";
+  const char* const feature = "try_into_vec";
   if (!controller_->root().foreign() || controller_->source().info().id != source_id) {
     return failed(ErrorCode::not_supported, feature, len_);
   }

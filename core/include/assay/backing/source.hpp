@@ -125,6 +125,11 @@ class Source : public Counted {
   /// out_of_range, native failures. **Cost** one pass over `size` bytes.
   Result<void> fill(Block block, std::size_t offset, std::size_t size, std::byte value) noexcept;
 
+  /// Are the block's bytes still those that it was made with? Asked after bytes were handed out
+  /// that someone outside can change, such as those of a mapped file. **Errors** source_changed,
+  /// io.
+  Result<void> verify(Block block) noexcept { return do_verify(block); }
+
   /// The host's view of a block. **Errors** not_supported without host access.
   Result<std::span<std::byte>> host_bytes(Block block) noexcept;
 
@@ -134,6 +139,8 @@ class Source : public Counted {
 
   /// For a source that learns its facts while it is built; never after.
   void set_info(const SourceInfo& info) noexcept { info_ = info; }
+
+  virtual Result<void> do_verify(Block block) noexcept;
 
   // The defaults serve every source with host access.
   virtual Result<void> do_copy_in(Block block, std::size_t offset,

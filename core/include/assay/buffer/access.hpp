@@ -52,6 +52,22 @@ inline void copy_payload(void* to, const void* from, std::size_t size) noexcept 
 
 }  // namespace detail
 
+/// What handles read from sources out of the host's reach (files, devices): "lazy", counted.
+struct SourceReads {
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const SourceReads&, const SourceReads&) = default;
+};
+
+namespace detail {
+inline constinit thread_local SourceReads source_read{};
+}  // namespace detail
+
+/// Reads of the calling thread, ever; failed ones count as calls. Cost: a thread-local load.
+[[nodiscard]] inline SourceReads source_reads() noexcept {
+  return detail::source_read;
+}
+
 /// Payload bytes that handles copied on the calling thread, ever. Cost: a thread-local load.
 [[nodiscard]] inline std::uint64_t payload_bytes_copied() noexcept {
   return detail::payload_copied;

@@ -101,6 +101,8 @@ class Bytes {
   }
   [[nodiscard]] bool is_exclusive() const noexcept { return static_cast<std::int64_t>(tail_) >= 0; }
   [[nodiscard]] bool is_shared() const noexcept { return tail_ == shared_tail; }
+  /// Are the bytes in the host's reach? If not, the first read brings them there.
+  [[nodiscard]] bool is_resident() const noexcept { return true; }
   [[nodiscard]] bool has_block() const noexcept { return controller_ != nullptr; }
   /// An alignment that `data()` really has, whatever the allocator's mood.
   [[nodiscard]] std::size_t align() const noexcept;
@@ -126,8 +128,18 @@ class Bytes {
     return span();
   }
   [[nodiscard]] Result<bool> equals(const Bytes& other) const noexcept { return same_bytes(other); }
-  /// Copies the first `to.size()` bytes. **Errors** out_of_range beyond `len()`; nothing is copied.
-  [[nodiscard]] Result<void> copy_into(std::span<std::byte> to) const noexcept;
+  /// Copies `to.size()` bytes from `offset` on. A value that is not resident stays so: its source
+  /// is read straight into `to`. **Errors** out_of_range beyond `len()`, then nothing is copied;
+  /// those of the source, then `to` holds undefined bytes. **Cost** one copy or one read.
+  [[nodiscard]] Result<void> copy_into(std::span<std::byte> to,
+                                       std::size_t offset = 0) const noexcept;
+  /// Calls `visit(std::span<const std::byte>)`, which returns a Result<void>, with all bytes in
+  /// order. A resident value is visited in one piece and nothing is copied; the source of any other
+  /// is read into `scratch`, piece by piece, and the value stays as it is. **Errors**
+  /// invalid_argument for an empty scratch, those of the source and of `visit`.
+  template <class Visit>
+  [[nodiscard]] Result<void> read_chunks(std::span<std::byte> scratch,
+                                         Visit&& visit) const noexcept;
   [[nodiscard]] Result<std::size_t> hash() const noexcept;
 
   // --- sharing
@@ -182,7 +194,7 @@ class Bytes {
   /// before. **Errors** not_supported for another type or a wiped value, not_unique,
   /// out_of_range unless the value starts the block and holds whole elements. **Cost** no copy.
   template <PlainElement E>
-  [[nodiscard]] Result<std::vector<E>> try_into_vector() noexcept;
+  [[nodiscard]] Result<std::vector<E>> try_into_vec() noexcept;
   /// The bytes as an array of `E` with a deleter that keeps the block; leaves the value empty. On
   /// error the value is as before. **Errors** not_unique, out_of_range unless they are whole
   /// elements, invalid_alignment, not_supported for immutable memory. **Cost** no copy.
@@ -262,8 +274,21 @@ Result<Bytes> Bytes::from_vector(std::vector<E>&& elements, Home& home) noexcept
   return adopted;
 }
 
+template <class Visit>
+Result<void> Bytes::read_chunks(std::span<std::byte> scratch, Visit&& visit) const noexcept {
+  if (scratch.empty()) return failed(ErrorCode::invalid_argument, "read_chunks", 0);
+  if (is_resident()) return len_ == 0 ? Result<void>() : visit(span());
+  for (std::size_t done = 0; done < len_;) {
+    const auto piece = scratch.first(scratch.size() < len_ - done ? scratch.size() : len_ - done);
+    ASSAY_TRY_VOID(copy_into(piece, done));
+    ASSAY_TRY_VOID(visit(std::span<const std::byte>(piece)));
+    done += piece.size();
+  }
+  return {};
+}
+
 template <PlainElement E>
-Result<std::vector<E>> Bytes::try_into_vector() noexcept {
+Result<std::vector<E>> Bytes::try_into_vec() noexcept {
   if (controller_ == nullptr) return std::vector<E>();
   const Error refused = check_vector(AdoptedVector<E>::id, sizeof(E));
   if (refused.code != ErrorCode::none) return refused;
