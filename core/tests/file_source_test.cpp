@@ -232,6 +232,26 @@ TEST(FileSource, ReadsAtAllOffsetsShareOneDescriptor) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+TEST(FileSource, ItsDescriptorDoesNotPassToPrograms) {
+  const ScratchFile scratch(counting(10));
+  const int given = ::open(scratch.path(), O_RDONLY);
+  const int next = ::dup(given);  // the lowest free one, which the next to be opened will be
+  ::close(next);
+  for (int which = 0; which < 2; ++which) {
+    const auto file = which == 0 ? File::open(scratch.path()) : File::open(given);
+    EXPECT_EQ(::fcntl(next, F_GETFD), FD_CLOEXEC);
+  }
+  ::close(given);
+}
+
+TEST(FileSource, ItKeepsThePathItself) {
+  const ScratchFile scratch(counting(10));
+  std::string path = scratch.path();
+  const Ref<File> file = File::open(path.c_str()).value();
+  path.assign(path.size(), 'x');
+  EXPECT_STREQ(file->path(), scratch.path());
+}
+
 struct Event {
   const char* name;
   std::function<void(const ScratchFile&)> happen;
@@ -274,6 +294,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Event{"Touched", [](const ScratchFile& file) { file.touch(); }},
                     Event{"OverwrittenAndItsTimeSetBack",
                           [](const ScratchFile& file) { file.overwrite_unseen(200, counting(9)); }},
+                    Event{"CutAndItsTimeSetBackUnderAnotherLink",
+                          [](const ScratchFile& file) {
+                            ASSERT_EQ(::link(file.path(), file.beside("second").c_str()), 0);
+                            const struct stat before = file.status();
+                            file.resize(9000);
+                            const timespec times[2] = {before.st_atim, before.st_mtim};
+                            ASSERT_EQ(::utimensat(AT_FDCWD, file.path(), times, 0), 0);
+                          }},
                     Event{"OverwrittenByAnotherNameAfterAReplacement",
                           [](const ScratchFile& file) {
                             const int old = ::open(file.path(), O_WRONLY | O_CLOEXEC);
@@ -462,13 +490,14 @@ TEST(FileSource, AReadBesideAWriterBringsTheOldBytesOrAnError) {
     std::atomic<bool> reading{false};
     std::jthread writer([&] {
       while (!reading) std::this_thread::yield();
-      scratch.overwrite(0, counting(content.size(), 77));
+      // The end first: a read under way has not come there yet.
+      scratch.overwrite(content.size() - 4096, counting(4096, 77));
       scratch.resize(content.size() / 2);
     });
     std::size_t good = 0;
     for (;; ++good) {
+      reading = good > 0;  // right before a read, so that the write falls into it
       const auto read = file->copy_out(file->block(), 0, to);
-      reading = true;
       if (!read.has_value()) {
         EXPECT_EQ(read.error().code, ErrorCode::source_changed) << describe(read.error());
         break;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -242,6 +243,52 @@ INSTANTIATE_TEST_SUITE_P(
                           [](const ScratchFile& file) { file.overwrite_unseen(5, counting(9)); }}),
     [](const auto& test) { return test.param.name; });
 
+/// A page that the copy must wait for: at its first touch the file is cut, then the page is there.
+struct CutsAtFirstTouch {
+  static inline const ScratchFile* file = nullptr;
+  static inline std::byte* page = nullptr;
+  static void touched(int) {
+    file->resize(0);
+    ::mprotect(page, page_size(), PROT_READ | PROT_WRITE);
+  }
+};
+
+TEST(MappedFile, AChangeInTheMiddleOfACopyIsAnError) {
+  const ScratchFile scratch(counting(3 * page_size()));
+  const Ref<MappedFile> file = mapped(scratch.path());
+  void* const to = ::mmap(nullptr, page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CutsAtFirstTouch::file = &scratch;
+  CutsAtFirstTouch::page = static_cast<std::byte*>(to);
+  struct sigaction before{};
+  struct sigaction ours{};
+  ours.sa_handler = CutsAtFirstTouch::touched;
+  ASSERT_EQ(::sigaction(SIGSEGV, &ours, &before), 0);
+  const auto copy = file->copy_out(block_of(*file), 9, {CutsAtFirstTouch::page, page_size()});
+  ASSERT_EQ(::sigaction(SIGSEGV, &before, nullptr), 0);
+  ::munmap(to, page_size());
+  EXPECT_EQ(scratch.status().st_size, 0);
+  ASSERT_FALSE(copy.has_value());
+  EXPECT_EQ(copy.error().code, ErrorCode::source_changed);
+}
+
+TEST(MappedFile, ItsPagesAndItsDescriptorGoWithIt) {
+  const ScratchFile scratch(counting(10));
+  const auto mappings = [&] {
+    std::ifstream maps("/proc/self/maps");
+    int count = 0;
+    for (std::string line; std::getline(maps, line);) {
+      count += line.ends_with(scratch.path()) ? 1 : 0;
+    }
+    return count;
+  };
+  const std::size_t descriptors = open_descriptors();
+  Ref<MappedFile> file = mapped(scratch.path());
+  EXPECT_EQ(mappings(), 1);
+  file = {};
+  EXPECT_EQ(mappings(), 0);
+  EXPECT_EQ(open_descriptors(), descriptors);
+}
+
 TEST(MappedFile, AReplacedFileKeepsItsBytes) {
   const ScratchFile scratch(counting(100));
   const Ref<MappedFile> file = mapped(scratch.path());
@@ -431,14 +478,16 @@ TEST_F(SigbusOfOthers, AnEarlierHandlerForOneSignalGetsOne) {
   EXPECT_EXIT(send(), testing::KilledBySignal(SIGBUS), "");
 }
 
-/// A cut in two takes one mapping more than the process may have. By the system calls themselves,
-/// and not as the first signal of the thread: sanitizers need mappings of their own there.
-TEST_F(SigbusOfOthers, ALostPageIsMendedWhereNoMappingIsLeft) {
+/// The kernel lets the first cut through at the limit, and no second. By the system calls
+/// themselves, and not as the first signal of the thread: sanitizers need mappings of their own
+/// there.
+TEST_F(SigbusOfOthers, LostPagesAreMendedWhereNoMappingIsLeft) {
   const auto exhaust = [] {
     use_a_mapping();
     const std::size_t page = page_size();
     const ScratchFile scratch(counting(4 * page));
-    const Ref<MappedFile> file = mapped(scratch.path());
+    const std::array files = {mapped(scratch.path()), mapped(scratch.path(), {page}),
+                              mapped(scratch.path(), {0, 3 * page})};
     scratch.resize(0);
     constexpr std::size_t most = 1 << 21;
     const long base = ::syscall(SYS_mmap, nullptr, most * page, PROT_NONE,
@@ -448,10 +497,14 @@ TEST_F(SigbusOfOthers, ALostPageIsMendedWhereNoMappingIsLeft) {
     };
     std::size_t index = 1;
     while (index < most && ::syscall(SYS_mprotect, at(index), page, PROT_READ) == 0) index += 2;
+    // The last one that is left: a page at the end takes one more, those in the middle two.
+    ::syscall(SYS_mprotect, at(most - 1), page, PROT_READ);
     const bool exhausted = index < most;
-    const bool zero = look(file->memory()[2 * page]) == std::byte{0};
+    bool right = true;
+    for (const auto& file : files) right = right && look(file->memory()[page]) == std::byte{0};
     ::syscall(SYS_munmap, base, most * page);
-    return !exhausted ? 2 : zero && changed(*file) && all_zero(file->memory()) ? 0 : 1;
+    for (const auto& file : files) right = right && changed(*file) && all_zero(file->memory());
+    return !exhausted ? 2 : right ? 0 : 1;
   };
   EXPECT_EXIT(std::_Exit(exhaust()), testing::ExitedWithCode(0), "");
 }
