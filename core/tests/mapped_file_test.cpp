@@ -172,6 +172,12 @@ TEST_P(MappedFileThatChanged, SaysSoWithoutBeingTouched) {
   EXPECT_TRUE(changed(*file));
   std::vector<std::byte> to(10);
   EXPECT_EQ(file->copy_out(block_of(*file), 0, to).error().code, ErrorCode::source_changed);
+  const auto heap = test::CheckingBacking::make();
+  const Request request{.size = to.size()};
+  const Block block = heap->allocate(request).value();
+  EXPECT_EQ(heap->copy_between(block, 0, *file, block_of(*file), 0, to.size()).error().code,
+            ErrorCode::source_changed);
+  heap->deallocate(block, request);
   EXPECT_TRUE(all_zero(to));
 }
 
