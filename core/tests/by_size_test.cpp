@@ -164,7 +164,7 @@ TEST(BySizeDeathTest, TakesHostMemoryOnly) {
   };
   const auto reached = Ref<Backing>::adopt(new Reached(Heap::make()));
   EXPECT_FALSE(BySize::can_join(*reached));
-  EXPECT_DEATH(BySize::make(1, Heap::make(), reached), "no device reaches");
+  EXPECT_DEATH((void)BySize::make(1, Heap::make(), reached), "no device reaches");
 }
 
 TEST(Host, IsTheDefaultHome) {

@@ -294,6 +294,61 @@ TEST(ZeroCache, CountsFailedFrees) {
   EXPECT_EQ(cache->usage().reserved_bytes, MiB) << "it stays held";
 }
 
+TEST(ZeroCache, KeepsAlignmentsApart) {
+  const auto probe = Probe::make();
+  const auto cache = ZeroCache::make(probe);
+  const Request natural{.size = 100 * KiB};
+  const Request aligned{.size = 100 * KiB, .alignment = 4 * KiB};
+  const auto one = cache->allocate(natural).value();
+  const auto two = cache->allocate(aligned).value();
+  cache->deallocate(one, natural);
+  const auto other = cache->allocate(aligned).value();
+  EXPECT_TRUE(is_aligned(other.address, 4 * KiB));
+  cache->deallocate(two, aligned);
+  EXPECT_EQ(cache->allocate(natural).value(), one);
+  EXPECT_EQ(cache->allocate(aligned).value(), two);
+  cache->deallocate(one, natural);
+  cache->deallocate(two, aligned);
+  cache->deallocate(other, aligned);
+  EXPECT_TRUE(cache->trim(0).has_value());
+  EXPECT_EQ(probe->bad_frees(), 0u);
+}
+
+// fault:B-22: a refusal is only given when the exact size does not fit.
+TEST(ZeroCache, FallsBackToTheExactSize) {
+  const auto tenant = Tenant::make(981'000);  // its class takes 983,040
+  const auto cache = ZeroCache::make(Quota::make(tenant, Heap::make()));
+  Request from{.size = 970'001, .init = Init::zero};
+  auto block = cache->allocate(from).value();
+  EXPECT_EQ(block.capacity, cache->footprint(from));
+  EXPECT_EQ(tenant->account().charged, block.capacity);
+  // Growth into what the upstream rounded up to, and past it: every byte written before is kept.
+  for (const std::size_t next : {970'010, 975'000, 980'000}) {
+    fill_all(*cache, block, 0x5a);
+    Request to = from;
+    to.size = next;
+    block = cache->resize(block, from, to, MayMove::yes).value();
+    EXPECT_TRUE(all_bytes(*cache, block, 0, from.size, 0x5a)) << next;
+    EXPECT_TRUE(all_bytes(*cache, block, from.size, next, 0)) << next;
+    from = to;
+  }
+  EXPECT_EQ(cache->deallocate(block, from), Freed::now);
+  EXPECT_TRUE(cache->trim(0).has_value());
+  EXPECT_EQ(tenant->account().charged, 0u);
+}
+
+// A block that its upstream shrank in name only would weigh more than its class.
+TEST(ZeroCache, DoesNotKeepWhatIsTooLargeForItsClass) {
+  const auto cache = ZeroCache::make(Heap::make());
+  const Request from{.size = 10 * MiB};
+  const Request to{.size = MiB};
+  const auto block = cache->resize(cache->allocate(from).value(), from, to, MayMove::no).value();
+  EXPECT_EQ(cache->usage().live_bytes, block.capacity);
+  EXPECT_EQ(cache->deallocate(block, to), Freed::now);
+  EXPECT_EQ(cache->figures().cached_bytes, 0u);
+  EXPECT_EQ(cache->usage().reserved_bytes, 0u);
+}
+
 // Every free and resize names the request that made the block, however often it was used since, and
 // every block said to be zero is.
 TEST(ZeroCache, ItsUpstreamHearsOfItsOwnRequestsOnly) {
