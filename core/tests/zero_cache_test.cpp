@@ -58,7 +58,7 @@ TEST(ZeroCache, RoundingStaysBelowAnEighth) {
   const auto cache = ZeroCache::make(probe, {.block_min = 256});
   for (std::size_t power = 8; power <= 23; ++power) {
     for (std::size_t eighth = 8; eighth < 16; ++eighth) {
-      for (const std::size_t more : {0, 1}) {
+      for (const std::size_t more : {std::size_t{0}, std::size_t{1}}) {
         const Request request{.size = (eighth << (power - 3)) + more};
         const auto block = cache->allocate(request).value();
         EXPECT_EQ(block.capacity, align_up(request.size, 16));
@@ -323,7 +323,8 @@ TEST(ZeroCache, FallsBackToTheExactSize) {
   EXPECT_EQ(block.capacity, cache->footprint(from));
   EXPECT_EQ(tenant->account().charged, block.capacity);
   // Growth into what the upstream rounded up to, and past it: every byte written before is kept.
-  for (const std::size_t next : {970'010, 975'000, 980'000}) {
+  for (const std::size_t next :
+       {std::size_t{970'010}, std::size_t{975'000}, std::size_t{980'000}}) {
     fill_all(*cache, block, 0x5a);
     Request to = from;
     to.size = next;
