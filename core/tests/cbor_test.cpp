@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bytes_fixture.hpp"
+#include "lazy_source.hpp"
+#include "scratch_file.hpp"
 
 namespace assay {
 namespace {
@@ -329,6 +331,146 @@ TEST_F(CborTest, SequenceIsReadItemByItem) {
     at += item.consumed;
   }
   EXPECT_EQ(at, sequence.len());
+}
+
+// --- values that are not resident
+
+using test::LazySource;
+using Read = LazySource::Read;
+
+std::vector<std::byte> encoded_counting(std::size_t size) {
+  return content(encode_cbor(made(size)).value());
+}
+
+// bytes:W-05, bytes:W-27
+TEST_F(CborTest, StreamingAnUnreadValueReadsItOnceAndKeepsNothing) {
+  const auto source = LazySource::make(test::counting(1000));
+  const Bytes value = lazy_bytes(source, *home_);
+  std::vector<std::byte> scratch(300);
+  std::vector<std::byte> out;
+  const CopyCount copies;
+  const SourceReads before = source_reads();
+  const auto done =
+      encode_cbor(value, scratch, [&](std::span<const std::byte> piece) -> Result<void> {
+        EXPECT_LE(piece.size(), scratch.size());
+        out.insert(out.end(), piece.begin(), piece.end());
+        return {};
+      });
+  ASSERT_TRUE(done.has_value());
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_EQ(out, encoded_counting(1000));
+  EXPECT_EQ(source_reads().bytes - before.bytes, 1000u);
+  EXPECT_EQ(source_reads().calls - before.calls, 4u);
+  EXPECT_EQ(source->reads(), (std::vector<Read>{{0, 300}, {300, 300}, {600, 300}, {900, 100}}));
+  EXPECT_FALSE(value.is_resident());
+  EXPECT_EQ(backing_->calls, 0u);
+}
+
+TEST_F(CborTest, StreamingAnUnreadValueNeedsAScratch) {
+  const Bytes value = lazy_bytes(LazySource::make(test::counting(10)), *home_);
+  const auto refused = encode_cbor(value, {}, [](std::span<const std::byte>) -> Result<void> {
+    ADD_FAILURE() << "the sink was called";
+    return {};
+  });
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+}
+
+TEST_F(CborTest, EncodingAnUnreadValueReadsItOnceIntoPlace) {
+  const auto source = LazySource::make(test::counting(1000));
+  const Bytes value = lazy_bytes(source, *home_);
+  std::vector<std::byte> room(cbor_size(1000));
+  const CopyCount copies;
+  ASSERT_TRUE(encode_cbor(value, std::span(room)).has_value());
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_EQ(source->reads(), (std::vector<Read>{{0, 1000}}));
+  const Bytes encoded = encode_cbor(value, *home_).value();
+  EXPECT_EQ(copies.so_far(), CborHead(1000).size());
+  EXPECT_EQ(source->read_count(), 2u);
+  EXPECT_FALSE(value.is_resident());
+  EXPECT_EQ(room, encoded_counting(1000));
+  EXPECT_EQ(content(encoded), room);
+}
+
+TEST_F(CborTest, AFailingSourceIsAnErrorAndCanBeTriedAgain) {
+  const auto source = LazySource::make(test::counting(1000));
+  const Bytes value = lazy_bytes(source, *home_);
+  source->fail_all(true);
+  std::vector<std::byte> room(cbor_size(1000));
+  EXPECT_EQ(encode_cbor(value, std::span(room)).error().code, ErrorCode::read_failed);
+  EXPECT_EQ(encode_cbor(value, *home_).error().code, ErrorCode::read_failed);
+  const auto ignore = [](std::span<const std::byte>) -> Result<void> { return {}; };
+  EXPECT_EQ(encode_cbor(value, std::span(room).first(9), ignore).error().code,
+            ErrorCode::read_failed);
+  Bytes to = made(3, 1, *home_);
+  EXPECT_EQ(append_cbor(to, value).error().code, ErrorCode::read_failed);
+  EXPECT_EQ(content(to), test::counting(3));
+  EXPECT_EQ(decode_cbor(value).error().code, ErrorCode::read_failed);
+  source->fail_all(false);
+  ASSERT_TRUE(append_cbor(to, value).has_value());
+  EXPECT_EQ(to.len(), 3 + cbor_size(1000));
+}
+
+TEST_F(CborTest, DecodingAnUnreadInputReadsItsHeadAlone) {
+  const auto source = LazySource::make(encoded_counting(1000));
+  const Bytes input = lazy_bytes(source, *home_);
+  const auto decoded = decode_cbor(input).value();
+  EXPECT_EQ(source->reads(), (std::vector<Read>{{0, CborHead::size_max}}));
+  EXPECT_FALSE(decoded.value.is_resident());
+  EXPECT_FALSE(input.is_resident());
+  EXPECT_EQ(decoded.consumed, input.len());
+  ASSERT_TRUE(decoded.value.read().has_value());
+  EXPECT_EQ(content(decoded.value), test::counting(1000));
+  EXPECT_EQ(source->reads().back(), (Read{3, 1000}));
+}
+
+TEST_F(CborTest, ChunksAndIntegersOfAnUnreadInputAreReadInPlace) {
+  std::vector<std::byte> chunks = {std::byte{0x5f}};
+  std::vector<std::byte> array = {std::byte{0x9f}};
+  for (int i = 0; i < 3; ++i) {
+    const auto chunk = encoded_counting(1000);
+    chunks.insert(chunks.end(), chunk.begin(), chunk.end());
+  }
+  for (int i = 0; i < 3000; ++i)
+    array.push_back(test::counting(1000)[static_cast<std::size_t>(i) % 1000] & std::byte{0x17});
+  chunks.push_back(std::byte{0xff});
+  array.push_back(std::byte{0xff});
+  for (const auto& input : {chunks, array}) {
+    const auto source = LazySource::make(input);
+    const Bytes lazy = lazy_bytes(source, *home_);
+    const auto decoded = decode_cbor(lazy);
+    ASSERT_TRUE(decoded.has_value()) << describe(decoded.error());
+    EXPECT_FALSE(lazy.is_resident());
+    EXPECT_EQ(decoded.value().value, decode_cbor(std::span(input)).value().value);
+    EXPECT_EQ(decoded.value().consumed, input.size());
+    EXPECT_LE(source->read_count(), 30u) << "read byte by byte";
+    for (std::size_t nth = 1; nth <= source->read_count(); ++nth) {
+      const auto failing = LazySource::make(input);
+      const Bytes again = lazy_bytes(failing, *home_);
+      failing->fail_nth(nth);
+      const auto failed = decode_cbor(again);
+      ASSERT_FALSE(failed.has_value()) << nth;
+      EXPECT_EQ(failed.error().code, ErrorCode::read_failed);
+    }
+  }
+}
+
+TEST_F(CborTest, AMappedFileThatChangesIsAnErrorOfEveryWay) {
+  const test::ScratchFile file(encoded_counting(10'000));
+  const Bytes mapped = Bytes::map_file(file.path()).value();
+  EXPECT_EQ(decode_cbor(mapped).value().value, made(10'000));
+  const auto stream = [&](auto&& change) {
+    return encode_cbor(mapped, {}, [&](std::span<const std::byte> piece) -> Result<void> {
+      if (piece.size() > CborHead::size_max) change();
+      return {};
+    });
+  };
+  EXPECT_TRUE(stream([] {}).has_value());
+  const auto done = stream([&] { file.resize(1000); });
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, ErrorCode::source_changed);
+  EXPECT_EQ(encode_cbor(mapped, *home_).error().code, ErrorCode::source_changed);
+  EXPECT_EQ(decode_cbor(mapped).error().code, ErrorCode::source_changed);
 }
 
 TEST(CborDeathTest, AppendingAValueToItselfBreaksAContract) {

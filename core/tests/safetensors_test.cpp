@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bytes_fixture.hpp"
+#include "lazy_source.hpp"
+#include "scratch_file.hpp"
 
 namespace assay::harness {
 namespace {
@@ -203,6 +205,118 @@ TEST(SafeTensors, ElementsAreReadAsTheirOwnTypeOrAsBits) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(std::string(refused.error().native_text), "F32");
+}
+
+// --- files
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(SafeTensors, LazyFileIsReadForItsHeaderAndThenTensorByTensor) {
+  const auto backing = test::CheckingBacking::make();
+  const auto home = Home::make(backing).value();
+  const std::string text = fixture_text();
+  const CopyCount copies;
+  const SourceReads start = source_reads();
+  {
+    const auto read = open_safetensors(fixture, FileReading::lazy, *home);
+    ASSERT_TRUE(read.has_value()) << read.error().describe();
+    EXPECT_EQ(source_reads().bytes - start.bytes, read->data_offset);
+    EXPECT_EQ(source_reads().calls - start.calls, 2u);
+    EXPECT_EQ(backing->calls, 0u);
+    std::uint64_t bytes = read->data_offset;
+    for (const Tensor& tensor : read->tensors) {
+      EXPECT_FALSE(tensor.data.is_resident()) << tensor.name;
+      const auto octets = elements_of<std::uint32_t>(tensor);
+      if (tensor.type != TensorType::f32) {
+        EXPECT_FALSE(octets.has_value());
+        continue;
+      }
+      ASSERT_TRUE(octets.has_value()) << describe(octets.error());
+      EXPECT_EQ(octets.value().bytes_copied, 0u) << "a mirror is aligned";
+      bytes += tensor.data.len();
+      EXPECT_EQ(source_reads().bytes - start.bytes, bytes) << "no more than the tensor";
+      EXPECT_EQ(0,
+                text.compare(tensor.offset, tensor.data.len(),
+                             reinterpret_cast<const char*>(tensor.data.data()), tensor.data.len()));
+    }
+    EXPECT_EQ(bytes, text.size() - 8) << "all but the one that is no F32";
+  }
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_EQ(backing->usage().live_blocks, 0u);
+}
+
+TEST(SafeTensors, MappedFileIsNeitherReadNorCopiedWhereItIsAligned) {
+  const CopyCount copies;
+  const SourceReads start = source_reads();
+  const auto read = open_safetensors(fixture, FileReading::mapped);
+  ASSERT_TRUE(read.has_value()) << read.error().describe();
+  const auto weight = elements_of<float>(*read->find("fc1.weight"));
+  ASSERT_TRUE(weight.has_value());
+  EXPECT_EQ(weight.value().elements.size(), 4096u);
+  EXPECT_EQ(weight.value().bytes_copied, 0u);
+  const auto batches = elements_of<std::int64_t>(*read->find("norm1.num_batches_tracked"));
+  ASSERT_TRUE(batches.has_value());
+  EXPECT_EQ(batches.value().elements.size(), 1u);
+  EXPECT_EQ(copies.so_far(), 0u);
+  EXPECT_EQ(source_reads(), start);
+}
+
+TEST(SafeTensors, TensorsOutliveWhatOpenedThem) {
+  for (const FileReading how : {FileReading::lazy, FileReading::mapped}) {
+    Bytes data;
+    {
+      auto read = open_safetensors(fixture, how);
+      ASSERT_TRUE(read.has_value());
+      data = std::move(read->tensors[2].data);
+    }
+    ASSERT_TRUE(data.read().has_value());
+    EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(data.data()), data.len()),
+              fixture_text().substr(656 + 24, 432));
+  }
+}
+
+TEST(SafeTensors, FilesThatAreNotThereOrCutOffSaySo) {
+  const auto missing = open_safetensors("/no/such.safetensors");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().file, "/no/such.safetensors");
+  EXPECT_NE(missing.error().describe().find("No such file"), std::string::npos);
+  for (const FileReading how : {FileReading::lazy, FileReading::mapped}) {
+    const test::ScratchFile cut(bytes_of(fixture_text().substr(0, 10'000)));
+    const auto refused = open_safetensors(cut.path(), how);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_NE(refused.error().message.find(R"(tensors["fc1.weight"].data_offsets[1] is 16904)"),
+              std::string::npos)
+        << refused.error().message;
+    const test::ScratchFile none(std::vector<std::byte>{});
+    EXPECT_FALSE(open_safetensors(none.path(), how).has_value());
+  }
+}
+
+TEST(SafeTensors, AFileThatChangesAfterItWasOpenedIsAnErrorNotASignal) {
+  for (const FileReading how : {FileReading::lazy, FileReading::mapped}) {
+    const test::ScratchFile file(bytes_of(fixture_text()));
+    const auto read = open_safetensors(file.path(), how);
+    ASSERT_TRUE(read.has_value()) << read.error().describe();
+    file.resize(700);
+    const auto elements = elements_of<float>(*read->find("norm1.weight"));
+    ASSERT_FALSE(elements.has_value());
+    EXPECT_EQ(elements.error().code, ErrorCode::source_changed);
+  }
+}
+
+TEST(SafeTensors, AFailingReadOfTheHeaderIsToldAndLeavesNothing) {
+  for (const std::uint64_t nth : {1u, 2u}) {
+    const auto source = test::LazySource::make(bytes_of(fixture_text()));
+    source->fail_nth(nth);
+    const auto refused = read_safetensors(test::lazy_bytes(source), "model");
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_NE(refused.error().describe().find("read_failed on lazy_source"), std::string::npos)
+        << refused.error().describe();
+    EXPECT_EQ(source->releases(), 1u);
+  }
 }
 
 // --- what is refused; fault:B-52

@@ -22,7 +22,10 @@ std::uint64_t little_endian(std::span<const std::byte, length_bytes> bytes) noex
 /// A part of the file: where it lies if that is in reach, else read into `room`.
 Result<std::span<const std::byte>> part_of(const Bytes& file, std::size_t offset, std::size_t size,
                                            std::vector<std::byte>& room) {
-  if (file.is_resident()) return file.span().subspan(offset, size);
+  if (file.is_resident()) {
+    ASSAY_TRY(const std::span<const std::byte> all, file.read());
+    return all.subspan(offset, size);
+  }
   room.resize(size);
   ASSAY_TRY_VOID(file.copy_into(room, offset));
   return std::span<const std::byte>(room);
@@ -65,6 +68,9 @@ std::expected<SafeTensors, std::string> read(const Bytes& file) {
   const std::string_view json(reinterpret_cast<const char*>(text.value().data()), *length);
   auto header = parse_safetensors_header(json, file.len() - data_offset);
   if (!header) return std::unexpected(std::move(header.error()));
+  if (file.is_resident()) {  // a mapped file: is it still the one whose header this was?
+    if (const auto same = file.read(); !same) return std::unexpected(describe(same.error()));
+  }
 
   SafeTensors opened;
   opened.metadata = std::move(header->metadata);
@@ -98,6 +104,14 @@ std::expected<SafeTensors, InputError> read_safetensors(Bytes file, const std::s
   auto opened = read(file);
   if (!opened) return std::unexpected(InputError{name, 0, std::move(opened.error())});
   return std::move(*opened);
+}
+
+std::expected<SafeTensors, InputError> open_safetensors(const std::string& path, FileReading how,
+                                                        Home& home) {
+  auto file = how == FileReading::lazy ? Bytes::from_file(path.c_str(), {}, home)
+                                       : Bytes::map_file(path.c_str(), {}, home);
+  if (!file) return std::unexpected(InputError{path, 0, describe(file.error())});
+  return read_safetensors(std::move(file).value(), path);
 }
 
 Result<Bytes> detail::aligned_data(const Bytes& data, std::size_t alignment) {

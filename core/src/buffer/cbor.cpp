@@ -1,6 +1,7 @@
 #include "assay/buffer/cbor.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace assay {
 namespace {
@@ -20,13 +21,11 @@ struct Head {
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes) noexcept : bytes_(bytes), size_(bytes.size()) {}
-  explicit Input(const Bytes& value) noexcept : size_(value.len()) {
-    if (value.is_resident()) {
-      bytes_ = value.span();
-    } else {
-      lazy_ = &value;
-    }
-  }
+  /// `resident`: the bytes of `value` if they are in reach.
+  Input(const Bytes& value, std::optional<std::span<const std::byte>> resident) noexcept
+      : bytes_(resident.value_or(std::span<const std::byte>())),
+        lazy_(resident ? nullptr : &value),
+        size_(value.len()) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
@@ -182,6 +181,25 @@ Result<CborString> gathered_integers(Input& input, const Head& array, Home& home
   return CborString{std::move(value), end};
 }
 
+/// Memory that others can change, as a mapped file, is asked again once its bytes were used.
+Result<void> still_the_same(const Bytes& resident) noexcept {
+  ASSAY_TRY_VOID(resident.read(Reader::no_copy()));
+  return {};
+}
+
+/// **Pre** `to` has room.
+Result<void> append_payload(Bytes& to, const Bytes& value) noexcept {
+  if (value.is_resident()) {
+    ASSAY_TRY(const auto all, value.read());
+    ASSAY_TRY_VOID(to.extend(all));
+    return still_the_same(value);
+  }
+  const std::size_t payload = to.len();
+  ASSAY_TRY_VOID(to.resize(payload + value.len()));
+  ASSAY_TRY(const auto room, to.write());
+  return value.copy_into(room.subspan(payload));
+}
+
 /// Decodes; `take(offset, size)` makes the value of a string of definite length.
 template <class Take>
 Result<CborString> decode(Input& input, Home& home, Take&& take) noexcept {
@@ -230,17 +248,9 @@ Result<void> append_cbor(Bytes& to, const Bytes& value) noexcept {
   ASSAY_TRY_VOID(to.reserve(head.size() + value.len()));
   // From here on only the source can fail: the room is there.
   ASSAY_TRY_VOID(to.extend(head.span()));
-  Result<void> done;
-  if (value.is_resident()) {
-    done = to.extend(value.span());
-  } else {
-    const std::size_t payload = to.len();
-    ASSAY_TRY_VOID(to.resize(payload + value.len()));
-    ASSAY_TRY(const auto room, to.write());
-    done = value.copy_into(room.subspan(payload));
-  }
-  if (!done) to.truncate(before);
-  return done;
+  const auto appended = append_payload(to, value);
+  if (!appended) to.truncate(before);
+  return appended;
 }
 
 Result<CborString> decode_cbor(std::span<const std::byte> bytes, Home& home) noexcept {
@@ -251,14 +261,18 @@ Result<CborString> decode_cbor(std::span<const std::byte> bytes, Home& home) noe
 }
 
 Result<CborString> decode_cbor(const Bytes& bytes) noexcept {
-  Input input(bytes);
+  std::optional<std::span<const std::byte>> resident;
+  if (bytes.is_resident()) {
+    ASSAY_TRY(resident, bytes.read());
+  }
+  Input input(bytes, resident);
   Home& home = bytes.home();
-  return decode(input, home, [&](std::size_t offset, std::size_t size) -> Result<Bytes> {
+  auto decoded = decode(input, home, [&](std::size_t offset, std::size_t size) {
     if (bytes.is_shared()) return bytes.view(offset, offset + size);
-    ASSAY_TRY(Bytes value, Bytes::with_capacity(size, home));
-    ASSAY_TRY_VOID(input.append_to(value, offset, size));
-    return value;
+    return Bytes::from_span(bytes.span().subspan(offset, size), home);
   });
+  if (decoded && resident) ASSAY_TRY_VOID(still_the_same(bytes));
+  return decoded;
 }
 
 }  // namespace assay

@@ -80,8 +80,11 @@ template <class Sink>
   if (!direct && scratch.empty()) return Error::make(ErrorCode::invalid_argument, "encode_cbor");
   ASSAY_TRY_VOID(sink(head.span()));
   if (value.is_empty()) return {};
-  if (direct) return sink(value.span());
-  return value.read_chunks(scratch, sink);
+  if (!direct) return value.read_chunks(scratch, sink);
+  ASSAY_TRY(const std::span<const std::byte> all, value.read());
+  ASSAY_TRY_VOID(sink(all));
+  ASSAY_TRY_VOID(value.read());  // memory that others can change: is it what the sink has had?
+  return {};
 }
 
 // --- decoding

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <expected>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -62,6 +63,16 @@ struct SafeTensors {
 /// byte is read or copied.
 [[nodiscard]] std::expected<SafeTensors, InputError> read_safetensors(Bytes file,
                                                                       const std::string& name);
+
+/// How an opened file comes into memory.
+enum class FileReading : std::uint8_t {
+  lazy,    ///< each tensor is read when it is first needed, into a block of `home`
+  mapped,  ///< the file is mapped: nothing is read, and a tensor lies where the file has it
+};
+
+/// As read_safetensors, of the file at `path`. **Errors** also those of opening it.
+[[nodiscard]] std::expected<SafeTensors, InputError> open_safetensors(
+    const std::string& path, FileReading how = FileReading::lazy, Home& home = Home::host());
 
 namespace detail {
 /// The bytes at an address aligned to `alignment`.
