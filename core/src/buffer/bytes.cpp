@@ -196,8 +196,13 @@ Result<void> Bytes::copy_into(std::span<std::byte> to, std::size_t offset) const
 Result<void> Bytes::bring(std::size_t offset, std::span<std::byte> to) const noexcept {
   if (!is_resident()) return controller_->read_origin(offset, to);
   detail::copy_payload(to.data(), data() + offset, to.size());
-  if (tail_ == watched_tail) return controller_->source().verify(controller_->block());
-  return {};
+  return still_same();
+}
+
+/// Asked after bytes were looked at that someone outside could have changed meanwhile.
+Result<void> Bytes::still_same() const noexcept {
+  if (tail_ != watched_tail) return {};
+  return controller_->source().verify(controller_->block());
 }
 
 const std::byte* Bytes::data_of_mirror() const noexcept {
@@ -215,9 +220,7 @@ Result<std::span<const std::byte>> Bytes::read_slow(Reader reader) const noexcep
     }
     std::atomic_ref(data_).store(pointer_to(controller_->address()), std::memory_order_release);
   }
-  if (tail_ == watched_tail) {
-    ASSAY_TRY_VOID(controller_->source().verify(controller_->block()));
-  }
+  ASSAY_TRY_VOID(still_same());
   return span();
 }
 
@@ -226,12 +229,17 @@ Result<bool> Bytes::equals(const Bytes& other) const noexcept {
   if (len_ == 0 || same_range(other)) return true;
   ASSAY_TRY(const std::span<const std::byte> mine, read());
   ASSAY_TRY(const std::span<const std::byte> theirs, other.read());
-  return std::memcmp(mine.data(), theirs.data(), len_) == 0;
+  const bool equal = std::memcmp(mine.data(), theirs.data(), len_) == 0;
+  ASSAY_TRY_VOID(still_same());
+  ASSAY_TRY_VOID(other.still_same());
+  return equal;
 }
 
 Result<std::size_t> Bytes::hash() const noexcept {
   ASSAY_TRY_VOID(read());
-  return std::hash<Bytes>()(*this);
+  const std::size_t hash = std::hash<Bytes>()(*this);
+  ASSAY_TRY_VOID(still_same());
+  return hash;
 }
 
 // --- sharing

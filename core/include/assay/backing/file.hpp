@@ -67,7 +67,7 @@ class File final : public Source {
   [[nodiscard]] Block block() const noexcept;
   [[nodiscard]] std::uint64_t size() const noexcept;
   /// As given to `open`; "" for a descriptor.
-  [[nodiscard]] const char* path() const noexcept;
+  [[nodiscard]] const char* path() const noexcept override;
 
   struct Reads {
     std::uint64_t calls = 0;  ///< pread system calls, failed ones included

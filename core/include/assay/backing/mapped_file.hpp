@@ -43,7 +43,7 @@ class MappedFile final : public Source {
   /// for an empty window.
   [[nodiscard]] std::span<const std::byte> memory() const noexcept;
   /// As given to `open`.
-  [[nodiscard]] const char* path() const noexcept;
+  [[nodiscard]] const char* path() const noexcept override;
 
   static void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
     return node_pool::allocate(size);

@@ -261,6 +261,7 @@ class Bytes {
   }
   [[nodiscard]] const std::byte* data_of_mirror() const noexcept;
   [[nodiscard]] Result<std::span<const std::byte>> read_slow(Reader reader) const noexcept;
+  [[nodiscard]] Result<void> still_same() const noexcept;
   [[nodiscard]] Result<void> bring(std::size_t offset, std::span<std::byte> to) const noexcept;
   /// Takes the mirror's address over if another handle read it; true if resident now.
   bool settle() noexcept {
@@ -351,7 +352,8 @@ Result<void> Bytes::read_chunks(std::span<std::byte> scratch, Visit&& visit) con
   if (len_ == 0) return {};
   if (is_resident()) {
     ASSAY_TRY(const std::span<const std::byte> all, read());
-    return visit(all);
+    ASSAY_TRY_VOID(visit(all));
+    return still_same();
   }
   for (std::size_t done = 0; done < len_;) {
     const auto piece = scratch.first(scratch.size() < len_ - done ? scratch.size() : len_ - done);
