@@ -21,7 +21,12 @@ std::span<const std::uint8_t> octets_of(const Bytes& bytes) {
 /// What the other library makes of the same bytes: nothing if it refuses them, or reads something
 /// that is neither a byte string nor an array of integers up to 255.
 std::optional<Octets> read_by_other(std::span<const std::uint8_t> input) {
-  const json read = json::from_cbor(input.begin(), input.end(), true, false);
+  json read;
+  try {
+    read = json::from_cbor(input.begin(), input.end());
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
   if (read.is_binary()) return Octets(read.get_binary());
   if (!read.is_array()) return std::nullopt;
   Octets octets;

@@ -43,7 +43,7 @@ class Folder {
 bool write_cbor(const fs::path& path) {
   using Octets = std::vector<std::uint8_t>;
   Folder folder(path);
-  for (const std::size_t size : {0, 1, 23, 24, 255, 256, 600}) {
+  for (const std::size_t size : {0U, 1U, 23U, 24U, 255U, 256U, 600U}) {
     const Octets octets(size, 7);
     folder.add(json::to_cbor(json::binary(octets)));
     folder.add(json::to_cbor(json(octets)));
