@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -50,7 +51,10 @@ class UnnamedFile {
 std::vector<char> tensor_bytes(const Input& input, std::size_t index) {
   std::mt19937_64 random(input.seed + index);
   std::vector<char> bytes(input.size_bytes);
-  for (char& byte : bytes) byte = static_cast<char>(random());
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = random();
+    std::memcpy(&bytes[at], &word, std::min(sizeof word, bytes.size() - at));
+  }
   return bytes;
 }
 
