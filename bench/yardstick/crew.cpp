@@ -59,7 +59,7 @@ std::vector<int> two_of(const std::vector<int>& allowed, const std::string& sibl
 
 const std::vector<int>& cpus() {
   static const std::vector<int> found = [] {
-    const std::vector<int> allowed = allowed_cpus();
+    std::vector<int> allowed = allowed_cpus();
     if (allowed.empty()) return allowed;
     const auto siblings = harness::line_of(
         fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", allowed[0]));
