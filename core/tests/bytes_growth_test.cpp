@@ -6,8 +6,32 @@
 
 #include "bytes_fixture.hpp"
 
+namespace {
+
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+struct alignas(4096) Page {
+  std::byte bytes[4096];
+};
+enum class Colour : std::uint8_t { red };
+
+}  // namespace
+
+template <>
+struct assay::is_plain<Line> : std::true_type {};
+template <>
+struct assay::is_plain<Page> : std::true_type {};
+template <>
+struct assay::is_plain<Colour> : std::true_type {};  // has no effect
+
 namespace assay {
 namespace {
+
+static_assert(PlainElement<double> && PlainElement<std::byte> && PlainElement<Line> &&
+              PlainElement<std::array<std::uint16_t, 3>>);
+static_assert(!PlainElement<bool> && !PlainElement<Colour> && !PlainElement<int*> &&
+              !PlainElement<const int> && !PlainElement<std::pair<int, int>>);
 
 using test::content;
 using test::CopyCount;
@@ -218,12 +242,6 @@ TEST_F(BytesGrowthTest, AWipedVectorDoesNotLeaveThePolicy) {
 
 // fault:B-08
 TEST_F(BytesGrowthTest, ErasedElementsKeepTheirLayout) {
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  struct alignas(4096) Page {
-    std::byte bytes[4096];
-  };
   Bytes lines = Bytes::from_vector(std::vector<Line>(3), *home_).value();
   Bytes pages = Bytes::from_vector(std::vector<Page>(2), *home_).value();
   Bytes words = Bytes::from_vector(std::vector<std::uint64_t>(5), *home_).value();

@@ -377,7 +377,8 @@ TEST(UnifiedBuffer, DeviceOnlyMemoryIsNeverShownToTheHost) {  // ub:I-6
   EXPECT_FALSE(buffer.host_addressable());
   EXPECT_EQ(buffer.as_span().error().code, ErrorCode::not_supported);
   EXPECT_EQ(buffer.as_mutable_span().error().code, ErrorCode::not_supported);
-  EXPECT_EQ(buffer.freeze().error().code, ErrorCode::not_supported);
+  const auto unreachable = Home::make(remote).value();
+  EXPECT_EQ(buffer.freeze(*unreachable).error().code, ErrorCode::not_supported);
   EXPECT_EQ(buffer.size(), 64u);
   EXPECT_EQ(buffer.property(), AllocationProperty::device);
   const auto bytes = counting(10);
@@ -390,8 +391,7 @@ TEST(UnifiedBuffer, DeviceOnlyMemoryIsNeverShownToTheHost) {  // ub:I-6
   ASSERT_TRUE(buffer.try_grow_in_place(15).has_value());
   ASSERT_TRUE(buffer.read_at(6, std::span(back).first(9)).has_value());
   EXPECT_TRUE(all_zero(std::span(back).first(9)));
-  const auto home = Home::make(remote).value();
-  EXPECT_EQ(Bytes::from_span(bytes, *home).error().code, ErrorCode::not_supported);
+  EXPECT_EQ(Bytes::from_span(bytes, *unreachable).error().code, ErrorCode::not_supported);
 }
 
 // ub:W-05. In a child, so that the limit binds nobody else.

@@ -4,19 +4,13 @@
 #include <bit>
 #include <new>
 
+#include "lazy_unit.hpp"
+
 namespace assay {
 namespace {
 
 std::atomic<std::uint64_t> failed_wipes{0};
 std::atomic<std::uint64_t> failed_frees{0};
-
-AllocationProperty property_of(const Source& source) noexcept {
-  const bool host = source.can(Capabilities::host_access);
-  const bool device = source.can(Capabilities::device_access);
-  if (host && device) return AllocationProperty::pinned;
-  if (device) return AllocationProperty::device;
-  return host ? AllocationProperty::native : AllocationProperty::other;
-}
 
 Error no_node(const char* backing) noexcept {
   return Error::make(ErrorCode::out_of_memory, "controller", backing, sizeof(AllocationController));
@@ -40,6 +34,14 @@ AllocationController::AllocationController(std::uint8_t flags, std::size_t align
       capacity_(block.capacity),
       home_(home),
       source_(source) {}
+
+AllocationProperty AllocationController::property_of(const Source& source) noexcept {
+  const bool host = source.can(Capabilities::host_access);
+  const bool device = source.can(Capabilities::device_access);
+  if (host && device) return AllocationProperty::pinned;
+  if (device) return AllocationProperty::device;
+  return host ? AllocationProperty::native : AllocationProperty::other;
+}
 
 void* AllocationController::node() noexcept {
   return node_pool::allocate(sizeof(AllocationController));
@@ -136,51 +138,59 @@ void AllocationController::destroy() noexcept {
     parent->release();
     return;
   }
-  release_block();
+  if (is_resident()) release_block(block(), request(), mark());
+  abandon();
+}
+
+void AllocationController::abandon() noexcept {
   Home* const home = home_;
   if (foreign()) source_->release_reference();
+  if (is_unit()) delete unit_;
   free_node();
   home->release_reference();  // last: it keeps the backing of an ordinary block alive
 }
 
-void AllocationController::release_block() noexcept {
-  const std::size_t written = mark();
+void AllocationController::release_block(Block block, const Request& made_by,
+                                         std::size_t written) noexcept {
   bool zero_now = (flags_ & born_zero_flag) != 0 && wipes();
   if (wipes() && written != 0) {
-    if (!source_->fill(block(), 0, written, std::byte{0})) {
+    if (!source_->fill(block, 0, written, std::byte{0})) {
       failed_wipes.fetch_add(1, std::memory_order_relaxed);
       zero_now = false;
     }
   }
-  if (did_not_free(source_->release(block(), Release{request(), zero_now}))) {
+  if (did_not_free(source_->release(block, Release{made_by, zero_now}))) {
     failed_frees.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
 Request AllocationController::request() const noexcept {
   return {.size = requested_,
-          .reserve = reserve_,
+          .reserve = reserve(),
           .alignment = alignment(),
           .init = (flags_ & asked_zero_flag) != 0 ? Init::zero : Init::undefined,
           .stream = home_->stream()};
 }
 
 void AllocationController::raise_mark(std::uint64_t address) noexcept {
-  const auto offset = static_cast<std::size_t>(address - address_);
+  const auto offset = static_cast<std::size_t>(address - this->address());
   std::size_t seen = mark_.load(std::memory_order_relaxed);
   while (seen < offset && !mark_.compare_exchange_weak(seen, offset, std::memory_order_relaxed)) {
   }
 }
 
 std::size_t AllocationController::alignment_at(std::uint64_t address) const noexcept {
-  const std::uint64_t offset = address - root().address_;
+  const std::uint64_t offset = address - root().address();
   const std::size_t own = alignment();
   if (offset == 0) return own;
   return std::min(own, static_cast<std::size_t>(offset & (~offset + 1)));
 }
 
-bool AllocationController::grow_in_place(std::size_t size, Init init, Error& error) noexcept {
-  if (foreign() || !source_->can(Capabilities::resize_in_place)) {
+bool AllocationController::grow(std::size_t size, Init init, MayMove may_move,
+                                Error& error) noexcept {
+  const auto needed =
+      may_move == MayMove::yes ? Capabilities::resize_moves : Capabilities::resize_in_place;
+  if (foreign() || !source_->can(needed)) {
     error = Error::make(ErrorCode::not_supported, "grow in place", source_->info().id, size);
     error.limit = capacity_;
     return false;
@@ -189,12 +199,14 @@ bool AllocationController::grow_in_place(std::size_t size, Init init, Error& err
   Request to = from;
   to.size = size;
   to.init = init;
-  const auto resized = home_->backing().resize(block(), from, to, MayMove::no);
+  const auto resized = home_->backing().resize(block(), from, to, may_move);
   if (!resized) {
     error = resized.error();
     return false;
   }
-  ASSAY_CONTRACT(resized.value().address == address_, "a backing moved what it may not move");
+  ASSAY_CONTRACT(may_move == MayMove::yes || resized.value().address == address(),
+                 "a backing moved what it may not move");
+  address_.store(resized.value().address, std::memory_order_relaxed);
   capacity_ = resized.value().capacity;
   requested_ = size;
   const bool still_zero = init == Init::zero && capacity_ == size;
@@ -203,6 +215,23 @@ bool AllocationController::grow_in_place(std::size_t size, Init init, Error& err
   const unsigned added = init == Init::zero ? unsigned{asked_zero_flag} : 0U;
   flags_ = static_cast<std::uint8_t>((flags_ & ~cleared) | added);
   return true;
+}
+
+Source& AllocationController::source() const noexcept {
+  const AllocationController& owner = root();
+  return owner.is_unit() && !owner.is_resident() ? *owner.origin().source_ : *owner.source_;
+}
+
+AllocationProperty AllocationController::property() const noexcept {
+  const AllocationController& owner = root();
+  return owner.is_unit() && !owner.is_resident() ? owner.origin().property_ : owner.property_;
+}
+
+std::size_t AllocationController::retained_bytes() const noexcept {
+  const AllocationController& owner = root();
+  const std::size_t own = owner.is_resident() ? owner.capacity_ : 0;
+  if (!owner.is_unit() || owner.origin().property_ == AllocationProperty::file) return own;
+  return own + owner.origin().capacity_;
 }
 
 }  // namespace assay

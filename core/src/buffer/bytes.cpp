@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "assay/backing/mapped_file.hpp"
+
 namespace assay {
 
 // --- making
@@ -30,8 +32,7 @@ Result<Bytes> Bytes::make(Home& home, std::size_t capacity, std::size_t alignmen
                                                      .use_slack = use_slack},
                                                     error);
   if (root == nullptr) return error;
-  auto* const data = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(root->address()));
-  return Bytes(root, data, 0, root->end() - root->address());
+  return Bytes(root, pointer_to(root->address()), 0, root->end() - root->address());
 }
 
 Result<Bytes> Bytes::from_span(std::span<const std::byte> bytes, Home& home) noexcept {
@@ -74,6 +75,49 @@ Result<Bytes> Bytes::adopt(Ref<Source>& source, std::span<std::byte> memory, std
   return Bytes(root, memory.data(), memory.size(), born_shared ? shared_tail : memory.size());
 }
 
+Result<Bytes> Bytes::from_source(Ref<Source> source, Block block, AllocationProperty property,
+                                 Home& home) noexcept {
+  if (!source) return Error::make(ErrorCode::invalid_argument, "from_source without a source");
+  if (!block) {
+    return Error::make(ErrorCode::invalid_argument, "from_source without a block",
+                       source->info().id);
+  }
+  if (source->can(Capabilities::host_access)) {
+    const std::span<std::byte> memory(pointer_to(block.address), block.capacity);
+    return adopt(source, memory, external_alignment(memory.data()), ExternalAccess::immutable,
+                 property, home);
+  }
+  Error error;
+  auto* const origin = AllocationController::adopt(
+      source, block, home.alignment(), ExternalAccess::immutable, property, home, error);
+  if (origin == nullptr) return error;
+  auto* const unit =
+      AllocationController::unit_of(*origin, 0, block.capacity, home.alignment(), home, error);
+  if (unit == nullptr) {
+    origin->abandon();
+    return error;
+  }
+  origin->release();
+  return Bytes(unit, nullptr, block.capacity, shared_tail);
+}
+
+Result<Bytes> Bytes::from_file(const char* path, FileRegion region, Home& home) noexcept {
+  ASSAY_TRY(Ref<File> file, File::open(path, region));
+  const Block block = file->block();
+  if (!block) return empty_at(home);
+  return from_source(std::move(file), block, AllocationProperty::file, home);
+}
+
+Result<Bytes> Bytes::map_file(const char* path, FileRegion region, Home& home) noexcept {
+  ASSAY_TRY(Ref<MappedFile> file, MappedFile::open(path, region));
+  const std::span<const std::byte> memory = file->memory();
+  if (memory.empty()) return empty_at(home);
+  const Block block{reinterpret_cast<std::uintptr_t>(memory.data()), memory.size()};
+  ASSAY_TRY(Bytes mapped, from_source(std::move(file), block, AllocationProperty::file, home));
+  mapped.tail_ = watched_tail;
+  return mapped;
+}
+
 // --- facts
 
 Home& Bytes::home() const noexcept {
@@ -84,7 +128,10 @@ Home& Bytes::home() const noexcept {
 }
 
 std::size_t Bytes::align() const noexcept {
-  return controller_ == nullptr ? home().alignment() : controller_->alignment_at(address());
+  if (controller_ == nullptr) return home().alignment();
+  const std::byte* const known = known_data();
+  if (known == nullptr) return controller_->alignment();  // the first byte of a unit's mirror
+  return controller_->alignment_at(reinterpret_cast<std::uintptr_t>(known));
 }
 
 AllocationProperty Bytes::property() const noexcept {
@@ -92,8 +139,14 @@ AllocationProperty Bytes::property() const noexcept {
   return AllocationProperty::native;
 }
 
+const char* Bytes::path() const noexcept {
+  if (controller_ == nullptr) return "";
+  const AllocationController& root = controller_->root();
+  return (root.is_unit() ? root.origin() : root).source().path();
+}
+
 std::size_t Bytes::retained_bytes() const noexcept {
-  return controller_ == nullptr ? 0 : controller_->block().capacity;
+  return controller_ == nullptr ? 0 : controller_->retained_bytes();
 }
 
 /// Bytes from `data` that this value could write without a new block, dead siblings' included;
@@ -109,8 +162,17 @@ std::size_t Bytes::reach() const noexcept {
 
 bool Bytes::same_bytes(const Bytes& other) const noexcept {
   if (len_ != other.len_) return false;
-  if (len_ == 0 || data_ == other.data_) return true;
-  return std::memcmp(data_, other.data_, len_) == 0;
+  if (len_ == 0 || same_range(other)) return true;
+  return std::memcmp(data(), other.data(), len_) == 0;
+}
+
+/// One range of one block, whether it has been read or not. **Pre** equal lengths, not empty.
+bool Bytes::same_range(const Bytes& other) const noexcept {
+  if (controller_ != other.controller_) return false;
+  const std::byte* const a = known_data();
+  const std::byte* const b = other.known_data();
+  // Both are at the front of a unit, or at the same place of a block.
+  return a == b || (controller_->is_unit() && is_resident() && data() == other.data());
 }
 
 Error Bytes::failed(ErrorCode code, const char* feature, std::uint64_t requested) const noexcept {
@@ -127,12 +189,57 @@ Result<void> Bytes::copy_into(std::span<std::byte> to, std::size_t offset) const
     error.limit = len_;
     return error;
   }
-  detail::copy_payload(to.data(), data_ + offset, to.size());
-  return {};
+  return to.empty() ? Result<void>() : bring(offset, to);
+}
+
+/// Copies a part, from memory or straight from the source. **Pre** inside a value with a block.
+Result<void> Bytes::bring(std::size_t offset, std::span<std::byte> to) const noexcept {
+  if (!is_resident()) return controller_->read_origin(offset, to);
+  detail::copy_payload(to.data(), data() + offset, to.size());
+  return still_same();
+}
+
+/// Asked after bytes were looked at that someone outside could have changed meanwhile.
+Result<void> Bytes::still_same() const noexcept {
+  if (tail_ != watched_tail) return {};
+  return controller_->source().verify(controller_->block());
+}
+
+const std::byte* Bytes::data_of_mirror() const noexcept {
+  const std::byte* const mirror = pointer_to(controller_->address());
+  ASSAY_CONTRACT(mirror != nullptr, "the bytes of a lazy value before they were read");
+  return mirror;
+}
+
+Result<std::span<const std::byte>> Bytes::read_slow(Reader reader) const noexcept {
+  if (controller_ == nullptr) return std::span<const std::byte>();
+  if (known_data() == nullptr) {
+    if (!controller_->is_resident()) {
+      if (!reader.policy.copy_allowed()) return failed(ErrorCode::would_copy, "read", len_);
+      ASSAY_TRY_VOID(controller_->materialise());
+    }
+    std::atomic_ref(data_).store(pointer_to(controller_->address()), std::memory_order_release);
+  }
+  ASSAY_TRY_VOID(still_same());
+  return span();
+}
+
+Result<bool> Bytes::equals(const Bytes& other) const noexcept {
+  if (len_ != other.len_) return false;
+  if (len_ == 0 || same_range(other)) return true;
+  ASSAY_TRY(const std::span<const std::byte> mine, read());
+  ASSAY_TRY(const std::span<const std::byte> theirs, other.read());
+  const bool equal = std::memcmp(mine.data(), theirs.data(), len_) == 0;
+  ASSAY_TRY_VOID(still_same());
+  ASSAY_TRY_VOID(other.still_same());
+  return equal;
 }
 
 Result<std::size_t> Bytes::hash() const noexcept {
-  return std::hash<Bytes>()(*this);
+  ASSAY_TRY_VOID(read());
+  const std::size_t hash = std::hash<Bytes>()(*this);
+  ASSAY_TRY_VOID(still_same());
+  return hash;
 }
 
 // --- sharing
@@ -161,7 +268,7 @@ Result<void> Bytes::shared() noexcept {
 Result<Bytes> Bytes::clone() const noexcept {
   if (is_shared()) {
     controller_->retain();
-    return Bytes(controller_, data_, len_, shared_tail);
+    return Bytes(controller_, const_cast<std::byte*>(known_data()), len_, tail_);
   }
   if (len_ == 0) return empty_at(home());
   return copy_of(0, len_, len_, controller_->fork_alignment());
@@ -175,14 +282,19 @@ Result<Bytes> Bytes::view(std::size_t start, std::size_t end) const noexcept {
   }
   if (is_exclusive()) return failed(ErrorCode::not_supported, "view of an exclusive value", end);
   if (start == end) return empty_at(home());
+  if (!is_resident()) {
+    if (end - start == len_) return clone();
+    return lazy_part(start, end - start, controller_->alignment());
+  }
   controller_->retain();
-  return Bytes(controller_, data_ + start, end - start, shared_tail);
+  return Bytes(controller_, const_cast<std::byte*>(data()) + start, end - start, tail_);
 }
 
 // --- writing
 
 /// Makes a shared value exclusive where it is. **Pre** can_steal().
 void Bytes::steal() noexcept {
+  if (controller_->is_unit()) controller_->own_mirror();
   const auto end = controller_->end();
   if (controller_->is_child()) controller_ = controller_->dissolve();
   tail_ = end - address();
@@ -192,13 +304,14 @@ void Bytes::steal() noexcept {
 Result<Bytes> Bytes::copy_of(std::size_t start, std::size_t size, std::size_t capacity,
                              std::size_t alignment) const noexcept {
   ASSAY_TRY(Bytes made, make(home(), capacity, alignment, Init::undefined, capacity > size));
-  if (size != 0) detail::copy_payload(made.data_, data_ + start, size);
-  made.len_ = size;
+  made.len_ = size;  // before the bytes come, so that a failing read is wiped too
+  if (size != 0) ASSAY_TRY_VOID(bring(start, {made.data_, size}));
   return made;
 }
 
 Result<std::span<std::byte>> Bytes::write_shared(Writer writer) noexcept {
   if (controller_ == nullptr) return std::span<std::byte>();
+  settle();
   if (can_steal()) {
     steal();
   } else {
@@ -209,8 +322,9 @@ Result<std::span<std::byte>> Bytes::write_shared(Writer writer) noexcept {
   return std::span<std::byte>(data_, len_);
 }
 
-/// Tries to have `required` bytes at `data` without a new block; nothing has changed if not.
-bool Bytes::grow_where_it_is(std::size_t required, std::size_t target) noexcept {
+/// Tries to have `required` bytes in this block, which may move by pages; nothing has changed if
+/// that cannot be.
+bool Bytes::grow_in_block(std::size_t required, std::size_t target) noexcept {
   std::size_t room = reach();
   if (room == 0) return false;
   if (room < required) {
@@ -223,7 +337,12 @@ bool Bytes::grow_where_it_is(std::size_t required, std::size_t target) noexcept 
     } else {
       Error ignored;
       const auto whole = checked_add(offset, target);
-      if (!whole || !root.grow_in_place(*whole, Init::undefined, ignored)) return false;
+      const bool moves_pages = root.source().can(Capabilities::moves_pages);
+      const bool grown =
+          whole && (root.grow(*whole, Init::undefined, MayMove::no, ignored) ||
+                    (moves_pages && root.grow(*whole, Init::undefined, MayMove::yes, ignored)));
+      if (!grown) return false;
+      data_ = pointer_to(root.address() + offset);
       room = static_cast<std::size_t>(root.end() - address());
     }
   }
@@ -232,8 +351,8 @@ bool Bytes::grow_where_it_is(std::size_t required, std::size_t target) noexcept 
   return true;
 }
 
-template <class Fill>
-Result<void> Bytes::grow(std::size_t additional, Fill&& fill) noexcept {
+/// Makes the value exclusive with room for `additional` more bytes; on error it is as before.
+Result<void> Bytes::grow(std::size_t additional) noexcept {
   const auto required = checked_add(len_, additional);
   if (!required || *required > size_max) {
     Error error = failed(ErrorCode::too_large, "grow", additional);
@@ -242,31 +361,30 @@ Result<void> Bytes::grow(std::size_t additional, Fill&& fill) noexcept {
     return error;
   }
   const std::size_t current = is_exclusive() ? static_cast<std::size_t>(tail_) : 0;
-  if (is_exclusive() && *required <= current) {
-    fill(data_ + len_);
-    return {};
-  }
+  if (is_exclusive() && *required <= current) return {};
+  settle();
   // Doubling makes appends amortised; capacities above half of the address space cannot double.
   const std::size_t target = current > size_max / 2 ? *required : std::max(*required, current * 2);
-  if (grow_where_it_is(*required, target)) {
-    fill(data_ + len_);
-    return {};
-  }
+  if (grow_in_block(*required, target)) return {};
   const std::size_t alignment =
       controller_ == nullptr ? home().alignment() : controller_->fork_alignment();
   auto fresh = copy_of(0, len_, target, alignment);
   if (!fresh && target > *required) fresh = copy_of(0, len_, *required, alignment);
   if (!fresh) return fresh.error();
-  Bytes moved = std::move(fresh).value();
-  fill(moved.data_ + len_);  // the old block still lives: the bytes to add may lie in it
-  *this = std::move(moved);
+  *this = std::move(fresh).value();
   return {};
 }
 
 Result<void> Bytes::extend_slow(std::span<const std::byte> bytes) noexcept {
   if (bytes.empty()) return {};
-  ASSAY_TRY_VOID(grow(
-      bytes.size(), [&](std::byte* to) { detail::copy_payload(to, bytes.data(), bytes.size()); }));
+  // Bytes of this very value move with it.
+  const std::less<const std::byte*> below;
+  const std::byte* const first = known_data();
+  const bool own =
+      first != nullptr && !below(bytes.data(), first) && below(bytes.data(), first + len_);
+  const std::ptrdiff_t offset = own ? bytes.data() - first : 0;
+  ASSAY_TRY_VOID(grow(bytes.size()));
+  detail::copy_payload(data_ + len_, own ? data_ + offset : bytes.data(), bytes.size());
   len_ += bytes.size();
   return {};
 }
@@ -277,14 +395,14 @@ Result<void> Bytes::resize(std::size_t new_len) noexcept {
     return {};
   }
   const std::size_t additional = new_len - len_;
-  ASSAY_TRY_VOID(grow(additional, [&](std::byte* to) { std::memset(to, 0, additional); }));
+  ASSAY_TRY_VOID(grow(additional));
+  std::memset(data_ + len_, 0, additional);
   len_ = new_len;
   return {};
 }
 
 Result<void> Bytes::reserve(std::size_t additional) noexcept {
-  if (additional == 0) return {};
-  return grow(additional, [](std::byte*) {});
+  return additional == 0 ? Result<void>() : grow(additional);
 }
 
 Result<void> Bytes::compact() noexcept {
@@ -293,6 +411,8 @@ Result<void> Bytes::compact() noexcept {
     *this = empty_at(home());
     return {};
   }
+  // A mirror of its own needs its origin no more.
+  if (settle() && controller_->is_unit() && controller_->unique()) controller_->own_mirror();
   const std::size_t alignment = controller_->fork_alignment();
   const Request own{.size = len_, .alignment = alignment};
   if (retained_bytes() <= home().backing().footprint(own)) return {};
@@ -318,6 +438,7 @@ AllocationController* Bytes::surrender() noexcept {
 
 Error Bytes::check_vector(const char* source_id, std::size_t element) const noexcept {
   const char* const feature = "try_into_vec";
+  if (data_ == nullptr) return failed(ErrorCode::not_resident, feature, len_);
   if (!controller_->root().foreign() || controller_->source().info().id != source_id) {
     return failed(ErrorCode::not_supported, feature, len_);
   }
@@ -334,6 +455,7 @@ Error Bytes::check_vector(const char* source_id, std::size_t element) const noex
 
 Error Bytes::check_owned(std::size_t element, std::size_t alignment) const noexcept {
   const char* const feature = "try_into_owned";
+  if (data_ == nullptr) return failed(ErrorCode::not_resident, feature, len_);
   if (controller_->immutable()) return failed(ErrorCode::not_supported, feature, len_);
   if (!is_exclusive() && !can_steal()) return failed(ErrorCode::not_unique, feature, len_);
   if (len_ % element != 0) return failed(ErrorCode::out_of_range, feature, len_);

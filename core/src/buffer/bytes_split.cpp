@@ -13,13 +13,15 @@ void Bytes::truncate(std::size_t n) noexcept {
     *this = empty_at(home());
     return;
   }
+  // Without a node for a narrower unit the old one stays, and a later read fills it whole.
+  if (!settle() && reshape(n, controller_->alignment())) return;
   len_ = n;
 }
 
 /// Divides the value where it is; cannot fail. **Pre** offset <= len(), a value with a block.
 Bytes Bytes::cut(std::size_t offset) noexcept {
   const std::size_t right_len = len_ - offset;
-  const std::uint64_t right_tail = is_shared() ? shared_tail : tail_ - offset;
+  const std::uint64_t right_tail = is_shared() ? tail_ : tail_ - offset;
   const bool right_has_nothing = right_len == 0 && (is_shared() || right_tail == 0);
   if (right_has_nothing) return empty_at(home());
   if (offset == 0) {
@@ -41,6 +43,7 @@ Result<Bytes> Bytes::split(std::size_t offset, SplitPolicy policy, std::size_t m
   }
   if (!is_alignment(min_align)) return failed(ErrorCode::invalid_alignment, "split", min_align);
   if (controller_ == nullptr) return empty_at(home());
+  if (!settle()) return split_unread(offset, min_align);
   const bool becomes_owned = is_shared() && policy == SplitPolicy::owned;
   const std::size_t alignment = std::max(min_align, controller_->fork_alignment());
   if (becomes_owned && !can_steal()) {
@@ -86,8 +89,61 @@ Result<Bytes> Bytes::split(std::size_t offset, SplitPolicy policy, std::size_t m
   return right;
 }
 
+/// A lazy value over a part of this one, which shares neither unit nor mirror with it.
+/// **Pre** not resident.
+Result<Bytes> Bytes::lazy_part(std::size_t start, std::size_t size,
+                               std::size_t alignment) const noexcept {
+  Error error;
+  auto* const unit =
+      AllocationController::unit_of(controller_->origin(), controller_->offset_in_origin() + start,
+                                    size, alignment, controller_->home(), error);
+  if (unit == nullptr) return error;
+  return Bytes(unit, nullptr, size, shared_tail);
+}
+
+/// Stands for `size` bytes from here on in the origin, in a unit of its own if others use this one.
+/// **Pre** not resident, size != 0.
+Result<void> Bytes::reshape(std::size_t size, std::size_t alignment) noexcept {
+  if (controller_->unique()) {
+    controller_->reshape(size, alignment);
+    len_ = size;
+  } else {
+    ASSAY_TRY(*this, lazy_part(0, size, alignment));
+  }
+  return {};
+}
+
+/// A split that reads nothing: two units of one origin. **Pre** not resident, offset <= len().
+Result<Bytes> Bytes::split_unread(std::size_t offset, std::size_t min_align) noexcept {
+  const std::size_t own = controller_->alignment();
+  const std::size_t alignment = std::max(own, min_align);
+  if (offset == 0 || offset == len_) {
+    if (alignment != own) ASSAY_TRY_VOID(reshape(len_, alignment));
+    Bytes none = empty_at(home());
+    if (offset == 0) none.swap(*this);
+    return none;
+  }
+  ASSAY_TRY(Bytes right, lazy_part(offset, len_ - offset, alignment));
+  ASSAY_TRY_VOID(reshape(offset, alignment));
+  return right;
+}
+
+/// Joins two unread ranges of one origin. **Pre** neither is resident nor empty.
+Result<void> Bytes::join_unread(Bytes& right) noexcept {
+  const AllocationController& a = *controller_;
+  const AllocationController& b = *right.controller_;
+  if (&a.origin() != &b.origin() || a.offset_in_origin() + len_ != b.offset_in_origin()) {
+    return failed(ErrorCode::not_adjacent, "join", right.len_);
+  }
+  ASSAY_TRY_VOID(reshape(len_ + right.len_, std::max(a.alignment(), b.alignment())));
+  right = empty_at(right.home());
+  return {};
+}
+
 Result<void> Bytes::join(Bytes&& right) noexcept {
   ASSAY_CONTRACT(this != &right, "join of a value with itself");
+  const bool here = settle();
+  const bool there = right.settle();
   const bool one_root = controller_ != nullptr && right.controller_ != nullptr &&
                         &controller_->root() == &right.controller_->root();
   const bool spare_follows = one_root && right.len_ == 0 && is_exclusive() &&
@@ -106,7 +162,8 @@ Result<void> Bytes::join(Bytes&& right) noexcept {
     *this = std::move(right);
     return {};
   }
-  if (!one_root || data_ + len_ != right.data_) {
+  if (!here && !there) return join_unread(right);
+  if (!here || !there || !one_root || data_ + len_ != right.data_) {
     return failed(ErrorCode::not_adjacent, "join", right.len_);
   }
   if (is_shared() && controller_ == right.controller_) {

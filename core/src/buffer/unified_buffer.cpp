@@ -216,11 +216,9 @@ Result<void> UnifiedBuffer::prefetch_to_host(StreamRef stream) noexcept {
 
 // --- the other handle
 
-Result<Bytes> UnifiedBuffer::freeze() noexcept {
+Result<Bytes> UnifiedBuffer::freeze(Home& mirrors) noexcept {
   if (controller_ == nullptr) return Bytes();
-  if (!host_addressable()) {
-    return Error::make(ErrorCode::not_supported, "freeze", controller_->source().info().id, size_);
-  }
+  if (!host_addressable()) return freeze_lazily(mirrors);
   std::byte* const first = data();
   const std::size_t size = size_;
   AllocationController* const root = std::exchange(controller_, nullptr);
@@ -228,19 +226,51 @@ Result<Bytes> UnifiedBuffer::freeze() noexcept {
   return Bytes(root, first, size, root->end() - root->address());
 }
 
+Result<Bytes> UnifiedBuffer::freeze_lazily(Home& mirrors) noexcept {
+  Ref<Home> home = Ref<Home>::retain(&mirrors);
+  if (wipes() && !home->wipes()) {
+    ASSAY_TRY(home, Home::make(Ref<Backing>::retain(&mirrors.backing()),
+                               {.alignment = mirrors.alignment(),
+                                .wipe = Wipe::on_release,
+                                .stream = mirrors.stream()}));
+  }
+  if (size_ == 0) {
+    *this = UnifiedBuffer();
+    return Bytes::empty_at(*home);
+  }
+  Error error;
+  auto* const unit =
+      AllocationController::unit_of(*controller_, 0, size_, home->alignment(), *home, error);
+  if (unit == nullptr) return error;
+  const std::size_t size = size_;
+  *this = UnifiedBuffer();  // the unit holds the origin now
+  return Bytes(unit, nullptr, size, Bytes::shared_tail);
+}
+
 Result<UnifiedBuffer> UnifiedBuffer::detach(Bytes& bytes) noexcept {
   AllocationController* const group = bytes.controller_;
   if (group == nullptr) return Error::make(ErrorCode::zero_size, "detach");
-  AllocationController& root = group->root();
+  const bool lazy = group->is_unit();
+  AllocationController& root = lazy ? group->origin() : group->root();
   if (root.foreign()) return bytes.failed(ErrorCode::not_supported, "detach", bytes.len());
   if (!group->unique() || !root.unique()) {
     return bytes.failed(ErrorCode::not_unique, "detach", bytes.len());
   }
-  if (bytes.address() != root.address()) {
-    return bytes.failed(ErrorCode::out_of_range, "detach", bytes.len());
-  }
+  bytes.settle();
+  const bool at_front =
+      lazy ? group->offset_in_origin() == 0 && bytes.at_front() : bytes.address() == root.address();
+  if (!at_front) return bytes.failed(ErrorCode::out_of_range, "detach", bytes.len());
   const std::size_t size = bytes.len();
-  AllocationController* const taken = bytes.surrender();
+  AllocationController* taken = &root;
+  if (lazy) {
+    root.retain();
+    Home& home = group->home();
+    home.retain();
+    bytes = Bytes::empty_at(home);  // and with it the mirror
+    home.release_reference();
+  } else {
+    taken = bytes.surrender();
+  }
   // What `Bytes` wrote is marked; beyond its length the block holds whatever was left there.
   return UnifiedBuffer(taken, size, taken->requested(), device_of(taken->source()));
 }

@@ -22,7 +22,7 @@ Result<void> UnifiedBuffer::try_grow_in_place(std::size_t new_size) noexcept {
   const std::size_t dirty_end = std::max(stale_, root.mark());
   if (new_size > root.requested()) {
     Error error;
-    if (!root.grow_in_place(new_size, Init::zero, error)) {
+    if (!root.grow(new_size, Init::zero, MayMove::no, error)) {
       error.feature = "try_grow_in_place";
       error.limit = std::max<std::uint64_t>(error.limit, capacity());
       return error;

@@ -106,6 +106,9 @@ class Source : public Counted {
     return info_.capabilities.has(capabilities);
   }
 
+  /// Path of the file that it stands for, or "".
+  [[nodiscard]] virtual const char* path() const noexcept { return ""; }
+
   /// Gives the block back. **Pre** it is live and `release.request` is the one that made it.
   Freed release(Block block, const Release& release) noexcept {
     ASSAY_CONTRACT(block.address != 0, "release of no block");

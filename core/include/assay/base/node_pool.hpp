@@ -8,7 +8,7 @@ namespace assay::node_pool {
 
 /// Nodes come in two sizes; each starts on a cache line of its own.
 inline constexpr std::size_t small_node = 64;
-inline constexpr std::size_t large_node = 128;
+inline constexpr std::size_t large_node = 192;
 
 /// A node of at least `size` bytes, or null if memory is out; never throws.
 /// **Pre** 0 < size <= large_node. **Cost** a pop from the thread's own list, else one allocation.

@@ -12,19 +12,27 @@
 
 namespace assay {
 
+class LazyUnit;
+
 /// One share group of a block: the owner behind `Bytes` and `UnifiedBuffer`.
 ///
 ///     root:   block |########|======|----------------|      count = handles + children
 ///                    handle   child  handle
 ///     child:  a range of its root, made when one half of a block becomes shared
 ///
+///     origin: block of a file or device |..............|==============|......|
+///     unit:   a range of it, and           its mirror: |##############|  a block of the home
+///
 /// A root owns a block of a source and gives it back when its last reference goes; a child owns
-/// one reference to a root. The depth is two, so nothing is freed recursively.
+/// one reference to a root. A *unit* is a root whose bytes still lie in an origin, another root
+/// that the host cannot reach: it owns one reference to that, and its own block, the mirror, comes
+/// with the first read. The depth is two, so nothing is freed recursively.
 ///
 /// **Invariants** a root has either only shared handles, or exclusive handles and children whose
-/// ranges are pairwise disjoint. A count of one means: sole owner of this range.
-/// **Threads** counting and the mark are safe from any thread; the rest belongs to whoever holds
-/// the only reference.
+/// ranges are pairwise disjoint. A count of one means: sole owner of this range. An origin has no
+/// handles, a unit only shared ones.
+/// **Threads** counting, the mark and `materialise` are safe from any thread; the rest belongs to
+/// whoever holds the only reference.
 class alignas(64) AllocationController {
  public:
   AllocationController(const AllocationController&) = delete;
@@ -49,10 +57,41 @@ class alignas(64) AllocationController {
                                                    AllocationProperty property, Home& home,
                                                    Error& error) noexcept;
 
+  /// Undoes an adoption: the node goes, the block stays with whoever handed it in. **Pre** a root
+  /// whose only reference is the caller's.
+  void abandon() noexcept;
+
   /// A child over [address, address + capacity), which takes the caller's reference to this root
   /// over; or null with `error` set, and the reference stays.
   [[nodiscard]] AllocationController* make_child(std::uint64_t address, std::size_t capacity,
                                                  Error& error) noexcept;
+
+  /// A unit over [offset, offset + size) of an origin, which gets one more reference; its mirror
+  /// will be a block of `home`. Null with `error` set: out_of_memory, not_supported for a home that
+  /// the host cannot reach. Reads nothing.
+  [[nodiscard]] static AllocationController* unit_of(AllocationController& origin,
+                                                     std::size_t offset, std::size_t size,
+                                                     std::size_t alignment, Home& home,
+                                                     Error& error) noexcept;
+
+  // --- of a unit. **Pre** is_unit()
+  [[nodiscard]] bool is_unit() const noexcept { return (flags_ & unit_flag) != 0; }
+  /// Reads the origin into the mirror, unless that is done. Exactly one thread reads; those that
+  /// come meanwhile sleep, and share what becomes of it. **Errors** those of the home's backing and
+  /// of the source; then nothing has changed and a later call tries again.
+  [[nodiscard]] Result<void> materialise() noexcept;
+  /// Reads a part of the origin's range straight into `to`. **Pre** inside the unit.
+  [[nodiscard]] Result<void> read_origin(std::size_t offset, std::span<std::byte> to) noexcept;
+  [[nodiscard]] AllocationController& origin() const noexcept;
+  [[nodiscard]] std::size_t offset_in_origin() const noexcept;
+  /// Changes the length and raises the mirror's alignment. **Pre** sole owner, not resident, and
+  /// the range is the origin's and nobody else's to lose.
+  void reshape(std::size_t size, std::size_t alignment) noexcept;
+  /// Makes the mirror an ordinary block and lets the origin go. **Pre** sole owner, resident.
+  void own_mirror() noexcept;
+
+  /// Is there a block that the host can look at?
+  [[nodiscard]] bool is_resident() const noexcept { return address() != 0; }
 
   void retain() noexcept {
     const auto before = count_.fetch_add(1, std::memory_order_relaxed);
@@ -82,18 +121,24 @@ class alignas(64) AllocationController {
   /// whose only reference is the caller's.
   AllocationController* dissolve() noexcept;
 
-  [[nodiscard]] std::uint64_t address() const noexcept { return address_; }
+  /// Where the range begins; 0 for a unit that is not resident.
+  [[nodiscard]] std::uint64_t address() const noexcept {
+    return address_.load(std::memory_order_acquire);
+  }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   /// End of the usable range: what was asked for, without what the backing rounded up.
   [[nodiscard]] std::uint64_t end() const noexcept {
-    return address_ + (is_child() ? capacity_ : requested_);
+    return address() + (is_child() ? capacity_ : requested_);
   }
 
   // Facts of the root; also right when asked of a child.
   [[nodiscard]] Home& home() const noexcept { return *root().home_; }
-  [[nodiscard]] Source& source() const noexcept { return *root().source_; }
-  [[nodiscard]] Block block() const noexcept { return {root().address_, root().capacity_}; }
-  [[nodiscard]] AllocationProperty property() const noexcept { return root().property_; }
+  /// Where the bytes are now: the origin's source until a unit is resident.
+  [[nodiscard]] Source& source() const noexcept;
+  [[nodiscard]] Block block() const noexcept { return {root().address(), root().capacity_}; }
+  [[nodiscard]] AllocationProperty property() const noexcept;
+  /// Bytes of memory that this root keeps: its block, and an origin's on a device.
+  [[nodiscard]] std::size_t retained_bytes() const noexcept;
   [[nodiscard]] std::size_t alignment() const noexcept {
     return std::size_t{1} << root().alignment_log2_;
   }
@@ -115,10 +160,12 @@ class alignas(64) AllocationController {
 
   /// Bytes below this were asked of the backing; those above belong to it, or are not there yet.
   [[nodiscard]] std::size_t requested() const noexcept { return requested_; }
-  [[nodiscard]] std::size_t reserve() const noexcept { return is_child() ? 0 : reserve_; }
-  /// Grows the block without moving it. **Pre** a root whose only user is the caller. False with
-  /// `error` set if the backing cannot; then nothing has changed.
-  bool grow_in_place(std::size_t size, Init init, Error& error) noexcept;
+  [[nodiscard]] std::size_t reserve() const noexcept {
+    return (flags_ & (child_flag | unit_flag)) != 0 ? 0 : reserve_;
+  }
+  /// Grows the block, without moving it if so asked. **Pre** a root whose only user is the caller.
+  /// False with `error` set if the backing cannot; then nothing has changed.
+  bool grow(std::size_t size, Init init, MayMove may_move, Error& error) noexcept;
 
  private:
   static constexpr std::uint32_t count_max = std::uint32_t{1} << 31;
@@ -128,6 +175,7 @@ class alignas(64) AllocationController {
   static constexpr std::uint8_t foreign_flag = 8;
   static constexpr std::uint8_t asked_zero_flag = 16;
   static constexpr std::uint8_t born_zero_flag = 32;  ///< zero whole, slack included
+  static constexpr std::uint8_t unit_flag = 64;
 
   AllocationController(std::uint8_t flags, std::size_t alignment, AllocationProperty property,
                        Block block, Home* home, Source* source) noexcept;
@@ -135,7 +183,8 @@ class alignas(64) AllocationController {
   static void* node() noexcept;
   void free_node() noexcept;
   void destroy() noexcept;
-  void release_block() noexcept;
+  void release_block(Block block, const Request& made_by, std::size_t written) noexcept;
+  [[nodiscard]] static AllocationProperty property_of(const Source& source) noexcept;
   [[nodiscard]] Request request() const noexcept;
 
   std::atomic<std::uint32_t> count_{1};
@@ -145,11 +194,12 @@ class alignas(64) AllocationController {
   union {
     AllocationController* parent_;  // of a child: a counted reference to the root
     std::size_t reserve_;           // of a root
+    LazyUnit* unit_;                // of a unit: owned
   };
-  std::uint64_t address_;
+  std::atomic<std::uint64_t> address_;
   std::size_t capacity_;
   Home* home_;      // of a root: counted
-  Source* source_;  // of a root: counted if foreign, else the home's backing
+  Source* source_;  // of a root: counted if foreign, else the home's backing; never changes
   std::atomic<std::size_t> mark_{0};
   std::size_t requested_ = 0;
 };

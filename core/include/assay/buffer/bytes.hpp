@@ -1,6 +1,7 @@
 // Bytes: a contiguous run of bytes that can be shared, cut, viewed and written on copy.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,17 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "assay/backing/file.hpp"
 #include "assay/base/result.hpp"
 #include "assay/buffer/access.hpp"
 #include "assay/buffer/allocation_controller.hpp"
 #include "assay/buffer/owned_array.hpp"
+#include "assay/buffer/plain.hpp"
 
 namespace assay {
-
-/// Element types whose every bit pattern is a value.
-template <class E>
-concept PlainElement = std::is_trivially_copyable_v<E> && !std::is_same_v<E, bool> &&
-                       std::is_same_v<E, std::remove_cv_t<E>>;
 
 /// Move-only owner of a run of bytes: 32 bytes by value, no allocation per handle.
 ///
@@ -35,9 +33,14 @@ concept PlainElement = std::is_trivially_copyable_v<E> && !std::is_same_v<E, boo
 /// An exclusive value is written in place; sharing is explicit (`shared()`). A write to a shared
 /// value takes the block over if it is the last of its group, and forks otherwise.
 ///
+/// A value of a file or of device memory is shared and *lazy*: `data` is null until the first read
+/// has brought its bytes into a block of its home, once for all its clones. Views and halves of it
+/// read their own range alone. Facts, views, splits and printing never read.
+///
 /// **Invariants** a failing operation leaves content, mode and group as they were. A zero-length
 /// value that is shared or has no room holds no block. `data()` is null without a block.
-/// **Threads** like a `std::vector`; handles of one block may be used from different threads.
+/// **Threads** like a `std::vector`, the first read included: const operations may meet on one
+/// value. Handles of one block may be used from different threads.
 /// **Spans** every non-const operation invalidates spans taken earlier.
 class Bytes {
  public:
@@ -92,7 +95,24 @@ class Bytes {
   [[nodiscard]] static Result<Bytes> from_external(const ExternalMemory& external,
                                                    Home& home = Home::host()) noexcept;
 
-  // --- facts: never allocate, never copy
+  /// A window of a file, read when it is first needed; the file is opened and checked now.
+  /// **Errors** those of File::open, out_of_memory, not_supported for a home that the host cannot
+  /// reach.
+  [[nodiscard]] static Result<Bytes> from_file(const char* path, FileRegion region = {},
+                                               Home& home = Home::host()) noexcept;
+  /// A window of a file as a private read-only mapping: no byte is copied, pages come at first
+  /// touch. Shared and immutable; `read` asks whether the file is still the same. **Errors** as
+  /// from_file.
+  [[nodiscard]] static Result<Bytes> map_file(const char* path, FileRegion region = {},
+                                              Home& home = Home::host()) noexcept;
+  /// The block of any source, as a shared value: lazy if the host cannot reach it, else immutable
+  /// in place. On error the block stays the caller's. **Errors** out_of_memory, not_supported for a
+  /// home that the host cannot reach. **Cost** two nodes.
+  [[nodiscard]] static Result<Bytes> from_source(Ref<Source> source, Block block,
+                                                 AllocationProperty property,
+                                                 Home& home = Home::host()) noexcept;
+
+  // --- facts: never allocate, never copy, never read
   [[nodiscard]] std::size_t len() const noexcept { return len_; }
   [[nodiscard]] bool is_empty() const noexcept { return len_ == 0; }
   /// Bytes usable without a new block: never looks at siblings. `len()` if shared.
@@ -100,34 +120,52 @@ class Bytes {
     return is_exclusive() ? static_cast<std::size_t>(tail_) : len_;
   }
   [[nodiscard]] bool is_exclusive() const noexcept { return static_cast<std::int64_t>(tail_) >= 0; }
-  [[nodiscard]] bool is_shared() const noexcept { return tail_ == shared_tail; }
+  [[nodiscard]] bool is_shared() const noexcept { return (tail_ >> 62) == 3; }
   /// Are the bytes in the host's reach? If not, the first read brings them there.
-  [[nodiscard]] bool is_resident() const noexcept { return true; }
+  [[nodiscard]] bool is_resident() const noexcept {
+    return known_data() != nullptr || controller_ == nullptr || controller_->is_resident();
+  }
   [[nodiscard]] bool has_block() const noexcept { return controller_ != nullptr; }
-  /// An alignment that `data()` really has, whatever the allocator's mood.
+  /// An alignment that `data()` really has, whatever the allocator's mood; until it is resident,
+  /// one that it will have.
   [[nodiscard]] std::size_t align() const noexcept;
+  /// Where the bytes are now.
   [[nodiscard]] AllocationProperty property() const noexcept;
-  /// Bytes of the block that this value keeps alive, however small its window.
+  /// Path of the file that the bytes come from, or "".
+  [[nodiscard]] const char* path() const noexcept;
+  /// Bytes of memory that this value keeps alive, however small its window.
   [[nodiscard]] std::size_t retained_bytes() const noexcept;
   [[nodiscard]] Home& home() const noexcept;
 
-  // --- reading. **Pre** resident (every value is, unless its source is lazy)
-  [[nodiscard]] const std::byte* data() const noexcept { return data_; }
-  [[nodiscard]] std::span<const std::byte> span() const noexcept { return {data_, len_}; }
-  [[nodiscard]] const std::byte* begin() const noexcept { return data_; }
-  [[nodiscard]] const std::byte* end() const noexcept { return data_ + len_; }
+  // --- reading. **Pre** resident: a file or device value has been read before
+  [[nodiscard]] const std::byte* data() const noexcept {
+    const std::byte* const known = known_data();
+    if (known != nullptr || controller_ == nullptr) [[likely]]
+      return known;
+    return data_of_mirror();
+  }
+  [[nodiscard]] std::span<const std::byte> span() const noexcept { return {data(), len_}; }
+  [[nodiscard]] const std::byte* begin() const noexcept { return data(); }
+  [[nodiscard]] const std::byte* end() const noexcept { return data() + len_; }
   [[nodiscard]] std::byte operator[](std::size_t index) const noexcept {
     ASSAY_CONTRACT(index < len_, "index past the end of Bytes");
-    return data_[index];
+    return data()[index];
   }
-  /// Equal bytes; where they live does not matter. **Cost** none for two views of one range.
+  /// Equal bytes; where they live does not matter. **Cost** none for two views of one range, or if
+  /// the lengths differ. **Pre** resident, if the lengths are equal.
   friend bool operator==(const Bytes& a, const Bytes& b) noexcept { return a.same_bytes(b); }
 
-  /// **Errors** would_copy if only a copy could make the bytes readable and `reader` forbids it.
-  [[nodiscard]] Result<std::span<const std::byte>> read(Reader = {}) const noexcept {
-    return span();
+  // --- reading, whatever it takes: these alone may bring the bytes of a lazy value
+  /// The bytes. **Errors** would_copy if they are not resident and `reader` forbids a copy; those
+  /// of the source and of the home's backing, then the value is as before and may be read again.
+  [[nodiscard]] Result<std::span<const std::byte>> read(Reader reader = {}) const noexcept {
+    const std::byte* const known = known_data();
+    if (known != nullptr && tail_ != watched_tail) [[likely]]
+      return std::span(known, len_);
+    return read_slow(reader);
   }
-  [[nodiscard]] Result<bool> equals(const Bytes& other) const noexcept { return same_bytes(other); }
+  /// As ==. **Errors** those of read; none if the lengths differ or the ranges are the same.
+  [[nodiscard]] Result<bool> equals(const Bytes& other) const noexcept;
   /// Copies `to.size()` bytes from `offset` on. A value that is not resident stays so: its source
   /// is read straight into `to`. **Errors** out_of_range beyond `len()`, then nothing is copied;
   /// those of the source, then `to` holds undefined bytes. **Cost** one copy or one read.
@@ -140,6 +178,7 @@ class Bytes {
   template <class Visit>
   [[nodiscard]] Result<void> read_chunks(std::span<std::byte> scratch,
                                          Visit&& visit) const noexcept;
+  /// Equal values hash equally, as std::hash. **Errors** those of read.
   [[nodiscard]] Result<std::size_t> hash() const noexcept;
 
   // --- sharing
@@ -149,14 +188,17 @@ class Bytes {
   /// A shared value gives another handle (0 bytes copied), an exclusive one a deep copy whose
   /// capacity is its length.
   [[nodiscard]] Result<Bytes> clone() const noexcept;
-  /// A window [start, end) that keeps the block alive. **Errors** out_of_range; then not_supported
-  /// for an exclusive value. **Cost** one count.
+  /// A window [start, end) that keeps the block alive; of a value that is not resident, a lazy
+  /// value that reads this range alone. **Errors** out_of_range; then not_supported for an
+  /// exclusive value; out_of_memory only if not resident. **Cost** one count; two nodes if not
+  /// resident.
   [[nodiscard]] Result<Bytes> view(std::size_t start, std::size_t end) const noexcept;
 
   // --- cutting and joining
   /// Keeps [0, offset) here and returns the rest. Nothing is copied unless `min_align` demands it
-  /// of a part, or an owned split meets a shared value that others use. **Errors** out_of_range,
-  /// invalid_alignment, those of the backing.
+  /// of a part, or an owned split meets a shared value that others use. A value that is not
+  /// resident is not read under either policy: each half reads its own range. **Errors**
+  /// out_of_range, invalid_alignment, those of the backing.
   [[nodiscard]] Result<Bytes> split(std::size_t offset, SplitPolicy policy = SplitPolicy::shared,
                                     std::size_t min_align = 1) noexcept;
   /// Appends a neighbour without a copy and leaves `right` empty. **Errors** not_adjacent,
@@ -167,7 +209,8 @@ class Bytes {
 
   // --- writing
   /// The bytes, to be written. Afterwards the value is exclusive. **Errors** would_copy if a fork
-  /// is needed and forbidden, those of the backing. **Cost** copies `len()` bytes if others share.
+  /// is needed and forbidden, those of the backing and of the source. **Cost** copies `len()` bytes
+  /// if others share; a value that is not resident is read straight into a block of its own.
   [[nodiscard]] Result<std::span<std::byte>> write(Writer writer = {}) noexcept {
     if (is_exclusive()) [[likely]]
       return std::span<std::byte>(data_, len_);
@@ -205,17 +248,42 @@ class Bytes {
   friend class UnifiedBuffer;
   static constexpr std::uint64_t no_block = std::uint64_t{1} << 63;
   static constexpr std::uint64_t shared_tail = ~std::uint64_t{0};
+  static constexpr std::uint64_t watched_tail =
+      shared_tail - 1;  // of memory that others can change
 
   Bytes(AllocationController* controller, std::byte* data, std::size_t len,
         std::uint64_t tail) noexcept
       : data_(data), len_(len), controller_(controller), tail_(tail) {}
 
+  /// `data_`, which a const first read sets while others look. Null: ask the controller.
+  [[nodiscard]] const std::byte* known_data() const noexcept {
+    return std::atomic_ref(data_).load(std::memory_order_acquire);
+  }
+  [[nodiscard]] const std::byte* data_of_mirror() const noexcept;
+  [[nodiscard]] Result<std::span<const std::byte>> read_slow(Reader reader) const noexcept;
+  [[nodiscard]] Result<void> still_same() const noexcept;
+  [[nodiscard]] Result<void> bring(std::size_t offset, std::span<std::byte> to) const noexcept;
+  /// Takes the mirror's address over if another handle read it; true if resident now.
+  bool settle() noexcept {
+    if (data_ == nullptr && controller_ != nullptr && controller_->is_resident()) {
+      data_ = pointer_to(controller_->address());
+    }
+    return data_ != nullptr || controller_ == nullptr;
+  }
+  [[nodiscard]] static std::byte* pointer_to(std::uint64_t address) noexcept {
+    return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+  }
   [[nodiscard]] std::uint64_t address() const noexcept {
     return reinterpret_cast<std::uintptr_t>(data_);
   }
   [[nodiscard]] bool same_bytes(const Bytes& other) const noexcept;
+  [[nodiscard]] bool same_range(const Bytes& other) const noexcept;
   [[nodiscard]] bool can_steal() const noexcept {
-    return is_shared() && !controller_->immutable() && controller_->unique();
+    return is_shared() && data_ != nullptr && !controller_->immutable() && controller_->unique();
+  }
+  /// Does the value begin where its unit does?
+  [[nodiscard]] bool at_front() const noexcept {
+    return data_ == nullptr || address() == controller_->address();
   }
   [[nodiscard]] std::size_t reach() const noexcept;
   [[nodiscard]] Error failed(ErrorCode code, const char* feature,
@@ -230,22 +298,26 @@ class Bytes {
   [[nodiscard]] Result<Bytes> copy_of(std::size_t start, std::size_t size, std::size_t capacity,
                                       std::size_t alignment) const noexcept;
   [[nodiscard]] Bytes cut(std::size_t offset) noexcept;
+  [[nodiscard]] Result<Bytes> lazy_part(std::size_t start, std::size_t size,
+                                        std::size_t alignment) const noexcept;
+  [[nodiscard]] Result<void> reshape(std::size_t size, std::size_t alignment) noexcept;
+  [[nodiscard]] Result<Bytes> split_unread(std::size_t offset, std::size_t min_align) noexcept;
+  [[nodiscard]] Result<void> join_unread(Bytes& right) noexcept;
   [[nodiscard]] Result<std::span<std::byte>> write_shared(Writer writer) noexcept;
   [[nodiscard]] Result<void> extend_slow(std::span<const std::byte> bytes) noexcept;
-  template <class Fill>
-  [[nodiscard]] Result<void> grow(std::size_t additional, Fill&& fill) noexcept;
-  [[nodiscard]] bool grow_where_it_is(std::size_t required, std::size_t target) noexcept;
+  [[nodiscard]] Result<void> grow(std::size_t additional) noexcept;
+  [[nodiscard]] bool grow_in_block(std::size_t required, std::size_t target) noexcept;
   void steal() noexcept;
   void drop_block() noexcept;
   void note_written() noexcept {
-    if (controller_ != nullptr) controller_->written_up_to(address() + len_);
+    if (data_ != nullptr) controller_->written_up_to(address() + len_);
   }
   /// The root, stolen and with the mark at `len()`. **Pre** sole owner of a mutable range.
   [[nodiscard]] AllocationController* surrender() noexcept;
   [[nodiscard]] Error check_vector(const char* source_id, std::size_t element) const noexcept;
   [[nodiscard]] Error check_owned(std::size_t element, std::size_t alignment) const noexcept;
 
-  std::byte* data_ = nullptr;
+  mutable std::byte* data_ = nullptr;  // null: no block, or the first byte of an unread unit
   std::size_t len_ = 0;
   AllocationController* controller_ = nullptr;
   std::uint64_t tail_ = no_block;  // see the drawing; no_block | home, where 0 is the host's
@@ -277,7 +349,12 @@ Result<Bytes> Bytes::from_vector(std::vector<E>&& elements, Home& home) noexcept
 template <class Visit>
 Result<void> Bytes::read_chunks(std::span<std::byte> scratch, Visit&& visit) const noexcept {
   if (scratch.empty()) return failed(ErrorCode::invalid_argument, "read_chunks", 0);
-  if (is_resident()) return len_ == 0 ? Result<void>() : visit(span());
+  if (len_ == 0) return {};
+  if (is_resident()) {
+    ASSAY_TRY(const std::span<const std::byte> all, read());
+    ASSAY_TRY_VOID(visit(all));
+    return still_same();
+  }
   for (std::size_t done = 0; done < len_;) {
     const auto piece = scratch.first(scratch.size() < len_ - done ? scratch.size() : len_ - done);
     ASSAY_TRY_VOID(copy_into(piece, done));
@@ -290,6 +367,7 @@ Result<void> Bytes::read_chunks(std::span<std::byte> scratch, Visit&& visit) con
 template <PlainElement E>
 Result<std::vector<E>> Bytes::try_into_vec() noexcept {
   if (controller_ == nullptr) return std::vector<E>();
+  settle();
   const Error refused = check_vector(AdoptedVector<E>::id, sizeof(E));
   if (refused.code != ErrorCode::none) return refused;
   auto& source = static_cast<AdoptedVector<E>&>(controller_->source());
@@ -302,6 +380,7 @@ Result<std::vector<E>> Bytes::try_into_vec() noexcept {
 template <PlainElement E>
 Result<OwnedArray<E>> Bytes::try_into_owned() noexcept {
   if (controller_ == nullptr) return OwnedArray<E>();
+  settle();
   const Error refused = check_owned(sizeof(E), alignof(E));
   if (refused.code != ErrorCode::none) return refused;
   E* const elements = reinterpret_cast<E*>(data_);

@@ -7,12 +7,16 @@
 #include "assay/buffer/unified_buffer.hpp"
 
 /// `Bytes { data: [1, 2, 3, "..."], len: 4 }`: the first three bytes, and whether there are more.
+/// A value that is not resident prints as `Bytes { data: <not read>, len: 4 }` and stays so.
 template <>
 struct fmt::formatter<assay::Bytes> {
   static constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
 
   template <class Context>
   auto format(const assay::Bytes& bytes, Context& context) const {
+    if (!bytes.is_resident()) {
+      return fmt::format_to(context.out(), "Bytes {{ data: <not read>, len: {} }}", bytes.len());
+    }
     constexpr std::size_t shown_max = 3;
     auto out = fmt::format_to(context.out(), "Bytes {{ data: [");
     const std::size_t shown = bytes.len() < shown_max ? bytes.len() : shown_max;

@@ -123,12 +123,15 @@ class UnifiedBuffer {
   [[nodiscard]] Result<void> prefetch_to_host(StreamRef stream = {}) noexcept;
 
   // --- the other handle
-  /// The same block as an exclusive `Bytes`; leaves the buffer empty. **Errors** not_supported
-  /// without host access. **Cost** no copy.
-  [[nodiscard]] Result<Bytes> freeze() noexcept;
-  /// Takes a block back from `bytes`, which is left empty; on error it is as before. **Errors**
-  /// zero_size without a block, not_unique, out_of_range for a part of a block, not_supported for
-  /// memory that no backing made. **Cost** no copy.
+  /// The same block as an exclusive `Bytes`; leaves the buffer empty. A block out of the host's
+  /// reach gives a lazy value, whose first read and whose writes go to blocks of `mirrors`, wiped
+  /// if this buffer is. **Errors** out_of_memory, not_supported if the host cannot reach `mirrors`;
+  /// then the buffer is as before. **Cost** no copy.
+  [[nodiscard]] Result<Bytes> freeze(Home& mirrors = Home::host()) noexcept;
+  /// Takes a block back from `bytes`, which is left empty; on error it is as before. A lazy value
+  /// gives its device block back, read or not. **Errors** zero_size without a block, not_unique,
+  /// out_of_range for a part of a block, not_supported for memory that no backing made. **Cost** no
+  /// copy.
   [[nodiscard]] static Result<UnifiedBuffer> detach(Bytes& bytes) noexcept;
 
  private:
@@ -139,6 +142,7 @@ class UnifiedBuffer {
   [[nodiscard]] static Result<Ref<Home>> home_for(const BufferOptions& options) noexcept;
   [[nodiscard]] Result<void> move_to_new_block(std::size_t new_size) noexcept;
   [[nodiscard]] Result<void> prefetch(Location location, StreamRef stream) noexcept;
+  [[nodiscard]] Result<Bytes> freeze_lazily(Home& mirrors) noexcept;
   [[nodiscard]] Error check_range(const char* feature, std::size_t offset,
                                   std::size_t size) const noexcept;
   [[nodiscard]] std::byte* data() const noexcept;
