@@ -11,20 +11,15 @@ Error refused(ErrorCode code, const char* feature, const Source& source,
 }  // namespace
 
 Error Backing::check(const Request& request) const noexcept {
+  if (passes(request)) return {};
   if (request.size == 0) return refused(ErrorCode::zero_size, "allocate", *this, 0);
   if (!is_alignment(request.alignment)) {
     return refused(ErrorCode::invalid_alignment, "allocate", *this, request.alignment);
   }
   const std::size_t wanted = request.size > request.reserve ? request.size : request.reserve;
-  // Room for the alignment and for rounding up to a large page keeps every later sum in range.
-  constexpr std::size_t rounding = std::size_t{1} << 30;
-  const auto padded = checked_add(wanted, request.alignment + rounding);
-  if (!padded || *padded > size_max) {
-    Error error = refused(ErrorCode::too_large, "allocate", *this, wanted);
-    error.limit = size_max - request.alignment - rounding;
-    return error;
-  }
-  return {};
+  Error error = refused(ErrorCode::too_large, "allocate", *this, wanted);
+  error.limit = size_max - request.alignment - rounding_max;
+  return error;
 }
 
 Result<Block> Backing::resize(Block block, const Request& from, const Request& to,

@@ -188,6 +188,8 @@ Block VirtualMemory::do_resize(Block block, const Request& from, const Request& 
   if (new_length > old_length) {
     base = grow_mapping(base, from, to, may_move, error);
     if (base == nullptr) return {};
+    // A mapping that was too small for huge pages when it was made may hold some now.
+    if (huge_page_ != 0 && new_length >= huge_page_) ::madvise(base, new_length, MADV_HUGEPAGE);
   } else if (new_length < old_length &&
              ::munmap(at(base, new_length), old_length - new_length) != 0) {
     error = refusal("resize", to.size, errno);

@@ -68,21 +68,20 @@ AllocationController* AllocationController::allocate(Home& home, const Placement
   if (placement.use_slack && backing.check(request).code == ErrorCode::none) {
     request.size = std::max(request.size, backing.footprint(request));
   }
-  const auto block = backing.allocate(request);
+  const Block block = backing.allocate(request, error);
   if (!block) {
     node_pool::deallocate(place, sizeof(AllocationController));
-    error = block.error();
     return nullptr;
   }
   std::uint8_t flags = home.wipes() ? wipe_flag : 0;
   if (placement.init == Init::zero) {
     flags |= asked_zero_flag;
     // Zero is promised for the size asked for; without slack that is the whole block.
-    if (block.value().capacity == request.size) flags |= born_zero_flag;
+    if (block.capacity == request.size) flags |= born_zero_flag;
   }
   home.retain();
-  auto* const root = new (place) AllocationController(
-      flags, placement.alignment, property_of(backing), block.value(), &home, &backing);
+  auto* const root = new (place) AllocationController(flags, placement.alignment,
+                                                      property_of(backing), block, &home, &backing);
   root->requested_ = request.size;
   root->reserve_ = placement.reserve;
   return root;
@@ -138,7 +137,10 @@ void AllocationController::destroy() noexcept {
     parent->release();
     return;
   }
-  if (is_resident()) release_block(block(), request(), mark());
+  if (is_resident()) {
+    Release release{request(), false};  // built in place: copying it would stall on fresh stores
+    release_block(block(), release, mark());
+  }
   abandon();
 }
 
@@ -150,16 +152,17 @@ void AllocationController::abandon() noexcept {
   home->release_reference();  // last: it keeps the backing of an ordinary block alive
 }
 
-void AllocationController::release_block(Block block, const Request& made_by,
+/// Wipes what was written and gives the block back.
+void AllocationController::release_block(Block block, Release& release,
                                          std::size_t written) noexcept {
-  bool zero_now = (flags_ & born_zero_flag) != 0 && wipes();
+  release.known_zero = (flags_ & born_zero_flag) != 0 && wipes();
   if (wipes() && written != 0) {
     if (!source_->fill(block, 0, written, std::byte{0})) {
       failed_wipes.fetch_add(1, std::memory_order_relaxed);
-      zero_now = false;
+      release.known_zero = false;
     }
   }
-  if (did_not_free(source_->release(block, Release{made_by, zero_now}))) {
+  if (did_not_free(source_->release(block, release))) {
     failed_frees.fetch_add(1, std::memory_order_relaxed);
   }
 }

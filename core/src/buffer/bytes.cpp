@@ -16,14 +16,16 @@ Bytes Bytes::empty_at(Home& home) noexcept {
   return {nullptr, nullptr, 0, no_block | reinterpret_cast<std::uintptr_t>(&home)};
 }
 
-Result<Bytes> Bytes::make(Home& home, std::size_t capacity, std::size_t alignment, Init init,
-                          bool use_slack) noexcept {
+/// An empty value with room; without a block `error` is set. In registers and memory of the
+/// caller's, since a Result of each layer would be moved through it.
+Bytes Bytes::make(Home& home, std::size_t capacity, std::size_t alignment, Init init,
+                  bool use_slack, Error& error) noexcept {
   if (capacity == 0) return empty_at(home);
   const Backing& backing = home.backing();
   if (!backing.can(Capabilities::host_access)) {
-    return Error::make(ErrorCode::not_supported, "Bytes", backing.info().id, capacity);
+    error = Error::make(ErrorCode::not_supported, "Bytes", backing.info().id, capacity);
+    return {};
   }
-  Error error;
   auto* const root = AllocationController::allocate(home,
                                                     {.size = capacity,
                                                      .alignment = alignment,
@@ -31,23 +33,30 @@ Result<Bytes> Bytes::make(Home& home, std::size_t capacity, std::size_t alignmen
                                                      .init = init,
                                                      .use_slack = use_slack},
                                                     error);
-  if (root == nullptr) return error;
-  return Bytes(root, pointer_to(root->address()), 0, root->end() - root->address());
+  if (root == nullptr) return {};
+  return {root, pointer_to(root->address()), 0, root->end() - root->address()};
 }
 
 Result<Bytes> Bytes::from_span(std::span<const std::byte> bytes, Home& home) noexcept {
-  ASSAY_TRY(Bytes made, make(home, bytes.size(), home.alignment(), Init::undefined, false));
+  Error error;
+  Bytes made = make(home, bytes.size(), home.alignment(), Init::undefined, false, error);
+  if (error.code != ErrorCode::none) return error;
   detail::copy_payload(made.data_, bytes.data(), bytes.size());
   made.len_ = bytes.size();
   return made;
 }
 
 Result<Bytes> Bytes::with_capacity(std::size_t capacity, Home& home) noexcept {
-  return make(home, capacity, home.alignment(), Init::undefined, true);
+  Error error;
+  Bytes made = make(home, capacity, home.alignment(), Init::undefined, true, error);
+  if (error.code != ErrorCode::none) return error;
+  return made;
 }
 
 Result<Bytes> Bytes::zeroed(std::size_t size, Home& home) noexcept {
-  ASSAY_TRY(Bytes made, make(home, size, home.alignment(), Init::zero, false));
+  Error error;
+  Bytes made = make(home, size, home.alignment(), Init::zero, false, error);
+  if (error.code != ErrorCode::none) return error;
   made.len_ = size;
   return made;
 }
@@ -120,8 +129,7 @@ Result<Bytes> Bytes::map_file(const char* path, FileRegion region, Home& home) n
 
 // --- facts
 
-Home& Bytes::home() const noexcept {
-  if (controller_ != nullptr) return controller_->home();
+Home& Bytes::home_without_block() const noexcept {
   const std::uint64_t named = tail_ & ~no_block;
   if (named == 0) return Home::host();
   return *reinterpret_cast<Home*>(static_cast<std::uintptr_t>(named));
@@ -160,8 +168,8 @@ std::size_t Bytes::reach() const noexcept {
   return static_cast<std::size_t>(controller_->end() - address());
 }
 
-bool Bytes::same_bytes(const Bytes& other) const noexcept {
-  if (len_ != other.len_) return false;
+/// **Pre** equal lengths.
+bool Bytes::same_content(const Bytes& other) const noexcept {
   if (len_ == 0 || same_range(other)) return true;
   return std::memcmp(data(), other.data(), len_) == 0;
 }
@@ -271,7 +279,10 @@ Result<Bytes> Bytes::clone() const noexcept {
     return Bytes(controller_, const_cast<std::byte*>(known_data()), len_, tail_);
   }
   if (len_ == 0) return empty_at(home());
-  return copy_of(0, len_, len_, controller_->fork_alignment());
+  Error error;
+  Bytes copy = copy_of(0, len_, len_, controller_->fork_alignment(), error);
+  if (error.code != ErrorCode::none) return error;
+  return copy;
 }
 
 Result<Bytes> Bytes::view(std::size_t start, std::size_t end) const noexcept {
@@ -300,12 +311,17 @@ void Bytes::steal() noexcept {
   tail_ = end - address();
 }
 
-/// An exclusive copy of a part, with a block of its own. **Pre** a value with a block.
-Result<Bytes> Bytes::copy_of(std::size_t start, std::size_t size, std::size_t capacity,
-                             std::size_t alignment) const noexcept {
-  ASSAY_TRY(Bytes made, make(home(), capacity, alignment, Init::undefined, capacity > size));
+/// An exclusive copy of a part, with a block of its own; or an empty value and `error`. **Pre** a
+/// value with a block.
+Bytes Bytes::copy_of(std::size_t start, std::size_t size, std::size_t capacity,
+                     std::size_t alignment, Error& error) const noexcept {
+  Bytes made = make(home(), capacity, alignment, Init::undefined, capacity > size, error);
+  if (size == 0 || error.code != ErrorCode::none) return made;
   made.len_ = size;  // before the bytes come, so that a failing read is wiped too
-  if (size != 0) ASSAY_TRY_VOID(bring(start, {made.data_, size}));
+  if (const auto brought = bring(start, {made.data_, size}); !brought) {
+    error = brought.error();
+    return {};
+  }
   return made;
 }
 
@@ -316,8 +332,10 @@ Result<std::span<std::byte>> Bytes::write_shared(Writer writer) noexcept {
     steal();
   } else {
     if (!writer.policy.copy_allowed()) return failed(ErrorCode::would_copy, "write", len_);
-    ASSAY_TRY(Bytes fork, copy_of(0, len_, len_, controller_->fork_alignment()));
-    *this = std::move(fork);
+    Error error;
+    Bytes fork = copy_of(0, len_, len_, controller_->fork_alignment(), error);
+    if (error.code != ErrorCode::none) return error;
+    swap(fork);
   }
   return std::span<std::byte>(data_, len_);
 }
@@ -368,10 +386,14 @@ Result<void> Bytes::grow(std::size_t additional) noexcept {
   if (grow_in_block(*required, target)) return {};
   const std::size_t alignment =
       controller_ == nullptr ? home().alignment() : controller_->fork_alignment();
-  auto fresh = copy_of(0, len_, target, alignment);
-  if (!fresh && target > *required) fresh = copy_of(0, len_, *required, alignment);
-  if (!fresh) return fresh.error();
-  *this = std::move(fresh).value();
+  Error error;
+  Bytes fresh = copy_of(0, len_, target, alignment, error);
+  if (error.code != ErrorCode::none && target > *required) {
+    error = {};
+    fresh = copy_of(0, len_, *required, alignment, error);
+  }
+  if (error.code != ErrorCode::none) return error;
+  swap(fresh);
   return {};
 }
 
@@ -416,7 +438,9 @@ Result<void> Bytes::compact() noexcept {
   const std::size_t alignment = controller_->fork_alignment();
   const Request own{.size = len_, .alignment = alignment};
   if (retained_bytes() <= home().backing().footprint(own)) return {};
-  ASSAY_TRY(Bytes copy, copy_of(0, len_, len_, alignment));
+  Error error;
+  Bytes copy = copy_of(0, len_, len_, alignment, error);
+  if (error.code != ErrorCode::none) return error;
   if (is_shared()) copy.tail_ = shared_tail;
   *this = std::move(copy);
   return {};

@@ -29,13 +29,14 @@ Bytes Bytes::cut(std::size_t offset) noexcept {
     *this = empty_at(right.home());
     return right;
   }
-  controller_->retain();
-  if (is_exclusive()) tail_ = offset;
-  len_ = offset;
-  return Bytes(controller_, data_ + offset, right_len, right_tail);
+  if (right_len != 0) return cut_inside(offset);
+  controller_->retain();  // room alone
+  tail_ = offset;
+  return Bytes(controller_, data_ + offset, 0, right_tail);
 }
 
-Result<Bytes> Bytes::split(std::size_t offset, SplitPolicy policy, std::size_t min_align) noexcept {
+Result<Bytes> Bytes::split_slow(std::size_t offset, SplitPolicy policy,
+                                std::size_t min_align) noexcept {
   if (offset > len_) {
     Error error = failed(ErrorCode::out_of_range, "split", offset);
     error.limit = len_;
@@ -46,16 +47,20 @@ Result<Bytes> Bytes::split(std::size_t offset, SplitPolicy policy, std::size_t m
   if (!settle()) return split_unread(offset, min_align);
   const bool becomes_owned = is_shared() && policy == SplitPolicy::owned;
   const std::size_t alignment = std::max(min_align, controller_->fork_alignment());
+  Error error;
   if (becomes_owned && !can_steal()) {
     if (offset < len_ && offset % min_align != 0) {  // halves of one copy would misalign the right
-      ASSAY_TRY(Bytes left, copy_of(0, offset, offset, alignment));
-      ASSAY_TRY(Bytes right, copy_of(offset, len_ - offset, len_ - offset, alignment));
-      *this = std::move(left);
+      Bytes left = copy_of(0, offset, offset, alignment, error);
+      if (error.code != ErrorCode::none) return error;
+      Bytes right = copy_of(offset, len_ - offset, len_ - offset, alignment, error);
+      if (error.code != ErrorCode::none) return error;
+      swap(left);
       return right;
     }
-    ASSAY_TRY(Bytes fork, copy_of(0, len_, len_, alignment));
+    Bytes fork = copy_of(0, len_, len_, alignment, error);
+    if (error.code != ErrorCode::none) return error;
     ASSAY_TRY(Bytes right, fork.split(offset, policy, min_align));
-    *this = std::move(fork);
+    swap(fork);
     return right;
   }
 
@@ -65,14 +70,15 @@ Result<Bytes> Bytes::split(std::size_t offset, SplitPolicy policy, std::size_t m
   const bool copy_left = misaligned(0, offset);
   const bool copy_right = misaligned(offset, len_ - offset);
   const bool stays_shared = is_shared() && !becomes_owned;
-  const auto copied = [&](bool wanted, std::size_t start, std::size_t size) -> Result<Bytes> {
-    if (!wanted) return Bytes();
-    ASSAY_TRY(Bytes copy, copy_of(start, size, size, alignment));
-    if (stays_shared) copy.tail_ = shared_tail;
+  const auto copied = [&](bool wanted, std::size_t start, std::size_t size) {
+    if (!wanted || error.code != ErrorCode::none) return Bytes();
+    Bytes copy = copy_of(start, size, size, alignment, error);
+    if (stays_shared && error.code == ErrorCode::none) copy.tail_ = shared_tail;
     return copy;
   };
-  ASSAY_TRY(Bytes left, copied(copy_left, 0, offset));
-  ASSAY_TRY(Bytes right, copied(copy_right, offset, len_ - offset));
+  Bytes left = copied(copy_left, 0, offset);
+  Bytes right = copied(copy_right, offset, len_ - offset);
+  if (error.code != ErrorCode::none) return error;
 
   // Nothing can fail any more.
   if (becomes_owned) steal();

@@ -47,10 +47,10 @@ Result<void> AllocationController::materialise() noexcept {
     unit_->attempts_.fetch_add(1, std::memory_order_release);
     return why;
   };
-  const Request wanted = request();
-  const auto mirror = home_->backing().allocate(wanted);
-  if (!mirror) return failed(mirror.error());
-  const Block block = mirror.value();
+  Release wanted{request(), false};
+  Error error;
+  const Block block = home_->backing().allocate(wanted.request, error);
+  if (!block) return failed(error);
   auto* const first = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(block.address));
   const auto read = read_origin(0, {first, requested_});
   if (!read) {

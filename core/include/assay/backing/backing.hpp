@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "assay/backing/source.hpp"
+#include "assay/base/checked.hpp"
 
 namespace assay {
 
@@ -45,12 +46,19 @@ class Backing : public Source {
   /// Allocates a block. **Errors** zero_size, invalid_alignment, too_large (before any call
   /// below), out_of_memory, quota_exceeded. On error nothing has changed.
   Result<Block> allocate(const Request& request) noexcept {
-    if (const Error refused = check(request); refused.code != ErrorCode::none) return refused;
     Error error;
-    const Block block = do_allocate(request, error);
+    const Block block = allocate(request, error);
     if (!block) [[unlikely]]
       return error;
     return block;
+  }
+  /// The same in registers, for a caller that has an Error at hand: without a block it is set.
+  Block allocate(const Request& request, Error& error) noexcept {
+    if (!passes(request)) [[unlikely]] {
+      error = check(request);
+      return {};
+    }
+    return do_allocate(request, error);
   }
 
   /// Gives a block back; the same as Source::release.
@@ -119,6 +127,15 @@ class Backing : public Source {
   }
 
  private:
+  // Room for the alignment and for rounding up to a large page keeps every later sum in range.
+  static constexpr std::size_t rounding_max = std::size_t{1} << 30;
+  /// Would `check` say none?
+  [[nodiscard]] static constexpr bool passes(const Request& request) noexcept {
+    const std::size_t wanted = request.size > request.reserve ? request.size : request.reserve;
+    return request.size != 0 && is_alignment(request.alignment) &&
+           wanted <= size_max - rounding_max - request.alignment;
+  }
+
   /// Address 0 means failure, told in `error`. **Pre** check(request) passed.
   virtual Block do_allocate(const Request& request, Error& error) noexcept = 0;
   [[nodiscard]] virtual std::size_t do_footprint(const Request& request) const noexcept = 0;

@@ -1,7 +1,6 @@
 // Checked size arithmetic: no sum, product or rounding of sizes ever wraps.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -31,7 +30,8 @@ inline constexpr std::size_t alignment_max = std::size_t{1} << 30;
 }
 
 [[nodiscard]] constexpr bool is_alignment(std::size_t alignment) noexcept {
-  return std::has_single_bit(alignment) && alignment <= alignment_max;
+  // By hand: without a popcount instruction std::has_single_bit is a call.
+  return alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= alignment_max;
 }
 
 /// `value` rounded up to a multiple of `alignment`, a power of two; nothing if that wraps.

@@ -109,6 +109,10 @@ class alignas(64) AllocationController {
 
   [[nodiscard]] bool is_child() const noexcept { return (flags_ & child_flag) != 0; }
   [[nodiscard]] bool immutable() const noexcept { return (flags_ & immutable_flag) != 0; }
+  /// A whole block that its last handle may write: neither child nor unit, and not immutable.
+  [[nodiscard]] bool plain() const noexcept {
+    return (flags_ & (child_flag | immutable_flag | unit_flag)) == 0;
+  }
   [[nodiscard]] bool wipes() const noexcept { return (flags_ & wipe_flag) != 0; }
   /// The block came with its source, not from the home's backing.
   [[nodiscard]] bool foreign() const noexcept { return (flags_ & foreign_flag) != 0; }
@@ -183,7 +187,7 @@ class alignas(64) AllocationController {
   static void* node() noexcept;
   void free_node() noexcept;
   void destroy() noexcept;
-  void release_block(Block block, const Request& made_by, std::size_t written) noexcept;
+  void release_block(Block block, Release& release, std::size_t written) noexcept;
   [[nodiscard]] static AllocationProperty property_of(const Source& source) noexcept;
   [[nodiscard]] Request request() const noexcept;
 

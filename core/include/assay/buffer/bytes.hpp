@@ -135,7 +135,9 @@ class Bytes {
   [[nodiscard]] const char* path() const noexcept;
   /// Bytes of memory that this value keeps alive, however small its window.
   [[nodiscard]] std::size_t retained_bytes() const noexcept;
-  [[nodiscard]] Home& home() const noexcept;
+  [[nodiscard]] Home& home() const noexcept {
+    return controller_ != nullptr ? controller_->home() : home_without_block();
+  }
 
   // --- reading. **Pre** resident: a file or device value has been read before
   [[nodiscard]] const std::byte* data() const noexcept {
@@ -200,7 +202,13 @@ class Bytes {
   /// resident is not read under either policy: each half reads its own range. **Errors**
   /// out_of_range, invalid_alignment, those of the backing.
   [[nodiscard]] Result<Bytes> split(std::size_t offset, SplitPolicy policy = SplitPolicy::shared,
-                                    std::size_t min_align = 1) noexcept;
+                                    std::size_t min_align = 1) noexcept {
+    if (data_ != nullptr && min_align == 1 && offset != 0 && offset < len_ &&
+        (policy == SplitPolicy::shared || is_exclusive() || steal_whole())) [[likely]] {
+      return cut_inside(offset);
+    }
+    return split_slow(offset, policy, min_align);
+  }
   /// Appends a neighbour without a copy and leaves `right` empty. **Errors** not_adjacent,
   /// not_unique; then both are as before.
   [[nodiscard]] Result<void> join(Bytes&& right) noexcept;
@@ -212,7 +220,7 @@ class Bytes {
   /// is needed and forbidden, those of the backing and of the source. **Cost** copies `len()` bytes
   /// if others share; a value that is not resident is read straight into a block of its own.
   [[nodiscard]] Result<std::span<std::byte>> write(Writer writer = {}) noexcept {
-    if (is_exclusive()) [[likely]]
+    if (is_exclusive() || steal_whole()) [[likely]]
       return std::span<std::byte>(data_, len_);
     return write_shared(writer);
   }
@@ -260,7 +268,9 @@ class Bytes {
     return std::atomic_ref(data_).load(std::memory_order_acquire);
   }
   [[nodiscard]] const std::byte* data_of_mirror() const noexcept;
-  [[nodiscard]] Result<std::span<const std::byte>> read_slow(Reader reader) const noexcept;
+  [[nodiscard]] Home& home_without_block() const noexcept;
+  [[gnu::cold, gnu::noinline]] [[nodiscard]] Result<std::span<const std::byte>> read_slow(
+      Reader reader) const noexcept;
   [[nodiscard]] Result<void> still_same() const noexcept;
   [[nodiscard]] Result<void> bring(std::size_t offset, std::span<std::byte> to) const noexcept;
   /// Takes the mirror's address over if another handle read it; true if resident now.
@@ -276,7 +286,12 @@ class Bytes {
   [[nodiscard]] std::uint64_t address() const noexcept {
     return reinterpret_cast<std::uintptr_t>(data_);
   }
-  [[nodiscard]] bool same_bytes(const Bytes& other) const noexcept;
+  [[nodiscard]] bool same_bytes(const Bytes& other) const noexcept {
+    if (len_ != other.len_) return false;
+    const std::byte* const known = known_data();
+    return (known != nullptr && known == other.known_data()) || same_content(other);
+  }
+  [[nodiscard]] bool same_content(const Bytes& other) const noexcept;
   [[nodiscard]] bool same_range(const Bytes& other) const noexcept;
   [[nodiscard]] bool can_steal() const noexcept {
     return is_shared() && data_ != nullptr && !controller_->immutable() && controller_->unique();
@@ -289,15 +304,31 @@ class Bytes {
   [[nodiscard]] Error failed(ErrorCode code, const char* feature,
                              std::uint64_t requested) const noexcept;
 
-  [[nodiscard]] static Result<Bytes> make(Home& home, std::size_t capacity, std::size_t alignment,
-                                          Init init, bool use_slack) noexcept;
+  [[nodiscard]] static Bytes make(Home& home, std::size_t capacity, std::size_t alignment,
+                                  Init init, bool use_slack, Error& error) noexcept;
   [[nodiscard]] static Bytes empty_at(Home& home) noexcept;
   [[nodiscard]] static Result<Bytes> adopt(Ref<Source>& source, std::span<std::byte> memory,
                                            std::size_t alignment, ExternalAccess access,
                                            AllocationProperty property, Home& home) noexcept;
-  [[nodiscard]] Result<Bytes> copy_of(std::size_t start, std::size_t size, std::size_t capacity,
-                                      std::size_t alignment) const noexcept;
+  [[nodiscard]] Bytes copy_of(std::size_t start, std::size_t size, std::size_t capacity,
+                              std::size_t alignment, Error& error) const noexcept;
+  /// The common steal: the last handle of a whole, mutable block takes it over.
+  bool steal_whole() noexcept {
+    if (tail_ != shared_tail || data_ == nullptr) return false;
+    if (!controller_->plain() || !controller_->unique()) return false;
+    tail_ = controller_->end() - address();
+    return true;
+  }
+  /// Divides the value where it is. **Pre** resident, 0 < offset < len().
+  [[nodiscard]] Bytes cut_inside(std::size_t offset) noexcept {
+    controller_->retain();
+    const std::uint64_t right_tail = is_exclusive() ? tail_ - offset : tail_;
+    if (is_exclusive()) tail_ = offset;
+    return Bytes(controller_, data_ + offset, std::exchange(len_, offset) - offset, right_tail);
+  }
   [[nodiscard]] Bytes cut(std::size_t offset) noexcept;
+  [[nodiscard]] Result<Bytes> split_slow(std::size_t offset, SplitPolicy policy,
+                                         std::size_t min_align) noexcept;
   [[nodiscard]] Result<Bytes> lazy_part(std::size_t start, std::size_t size,
                                         std::size_t alignment) const noexcept;
   [[nodiscard]] Result<void> reshape(std::size_t size, std::size_t alignment) noexcept;
