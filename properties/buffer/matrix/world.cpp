@@ -232,6 +232,10 @@ std::string World::close() {
   if (source_) blame(source_->releases() == lent, "the source was not let go once");
   if (!lent_.empty()) blame(given_back_ == lent, "foreign memory was not returned once");
   home_ = {};
+  if (gate_->live != 0) {  // a backing that dies before its blocks would end the whole run
+    (void)Ref<Gate>(gate_).detach();
+    (void)Ref<test::CheckingBacking>(checking_).detach();
+  }
   gate_ = {};
   checking_ = {};
   source_ = {};
