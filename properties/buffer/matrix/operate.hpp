@@ -15,7 +15,7 @@ struct Seen {
   std::uint64_t copied = 0;
   SourceReads reads{};
   std::uint64_t allocations = 0;
-  bool took_nodes = false;
+  bool missed_a_node = false;  ///< if one was to be missed
 };
 
 /// Runs one cell in a world of its own. Returns what is not as the rules say, or "".

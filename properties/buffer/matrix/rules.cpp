@@ -24,10 +24,11 @@ namespace {
 struct Need {
   ErrorCode refusal = ErrorCode::none;  ///< for what the value is
   bool block = false;                   ///< memory of the home
-  std::optional<bool> node = false;
-  std::size_t look = 0;    ///< bytes that it must look at: read, if they are not resident
-  std::size_t copies = 0;  ///< bytes that it copies, of those that are resident
-  std::size_t adds = 0;    ///< bytes that it copies from elsewhere
+  unsigned nodes = 0;
+  bool can_do_without = false;  ///< of its nodes
+  std::size_t look = 0;         ///< bytes that it must look at: read, if they are not resident
+  std::size_t copies = 0;       ///< bytes that it copies, of those that are resident
+  std::size_t adds = 0;         ///< bytes that it copies from elsewhere
   Value after{};
 };
 
@@ -73,7 +74,7 @@ Need pieces(const Value& value, Policy) {
 Need fork(const Value& value) {
   const bool any = value.len != 0;
   return {.block = any,
-          .node = any,
+          .nodes = any ? 1U : 0U,
           .look = value.len,
           .copies = value.len,
           .after = with_block_of_its_own(value)};
@@ -91,7 +92,7 @@ Need write(const Value& value, Policy policy) {
 Need grow(const Value& value, std::size_t added, std::size_t copied) {
   Need need = fork(value);
   need.block = true;
-  need.node = true;
+  need.nodes = 1;
   need.adds = copied;
   need.after.len += added;
   need.after.retained = whatever;
@@ -109,7 +110,7 @@ Need clone(const Value& value, Policy) {
 /// view: of shared values alone; without a read of any byte (D26).
 Need view(const Value& value, Policy) {
   if (value.exclusive) return {.refusal = ErrorCode::not_supported};
-  Need need{.node = !value.resident, .after = value};
+  Need need{.nodes = value.resident ? 0U : 2U, .after = value};
   need.after.alone = value.alone && !value.resident;  // a window of its own unit leaves it alone
   return need;
 }
@@ -118,7 +119,7 @@ Need cut(const Value& value, bool owned) {
   Need need{.after = value};
   if (value.len == 0) return need;
   if (!value.resident) {  // D12: each half reads its own
-    need.node = true;
+    need.nodes = value.alone ? 2 : 4;
     need.after.alone = true;
   } else if (owned && !value.can_be_taken_over()) {  // D10: one copy, halved
     need = fork(value);
@@ -137,7 +138,8 @@ Need truncate(const Value& value, Policy) {  // D15: never fails
   if (value.len == 0) return need;
   need.after.len = truncated_to;
   if (!value.resident && !value.alone) {
-    need.node = std::nullopt;
+    need.nodes = 2;
+    need.can_do_without = true;
     need.after.alone = true;  // in a narrower unit of its own
   }
   return need;
@@ -231,6 +233,11 @@ Rule rule_of(Operation operation) {
   return nothing;
 }
 
+bool misses_a_node(Fault fault, unsigned nodes) {
+  return (fault == Fault::out_of_nodes && nodes >= 1) ||
+         (fault == Fault::out_of_second_node && nodes >= 2);
+}
+
 ErrorCode read_error(Subject subject) {
   switch (subject) {
     case Subject::device_lazy: return ErrorCode::driver_error;
@@ -252,11 +259,11 @@ Expected expect_made(const Cell& cell, const Value& fresh) {
                               : of_a_parent ? parent_len
                                             : value_len,
                     .block = copies,
-                    .node = true,
+                    .nodes = copies && cell.subject != Subject::nested_shared ? 1U : 2U,
                     .after = fresh};
   if (cell.fault == Fault::missing) expected.error = ErrorCode::io;
   if (cell.fault == Fault::too_short) expected.error = ErrorCode::out_of_range;
-  if (cell.fault == Fault::out_of_nodes) expected.error = ErrorCode::out_of_memory;
+  if (misses_a_node(cell.fault, expected.nodes)) expected.error = ErrorCode::out_of_memory;
   if (cell.fault == Fault::out_of_memory && copies) expected.error = ErrorCode::out_of_memory;
   return expected;
 }
@@ -268,7 +275,7 @@ Expected expect(const Cell& cell, const Value& before) {
   const Need need = rule_of(cell.operation)(before, cell.policy);
   Expected expected{.copied = (before.resident ? need.copies : 0) + need.adds,
                     .block = need.block,
-                    .node = need.node,
+                    .nodes = need.nodes,
                     .after = need.after};
   const auto fails = [&](ErrorCode code) {
     expected.error = code;
@@ -276,10 +283,10 @@ Expected expect(const Cell& cell, const Value& before) {
     return expected;
   };
   if (need.refusal != ErrorCode::none) return fails(need.refusal);
-  if (cell.fault == Fault::out_of_nodes && need.node == true) {
-    return fails(ErrorCode::out_of_memory);
+  if (misses_a_node(cell.fault, need.nodes)) {
+    if (!need.can_do_without) return fails(ErrorCode::out_of_memory);
+    expected.after.alone = before.alone;
   }
-  if (cell.fault == Fault::out_of_nodes && !need.node) expected.after.alone = before.alone;
   if (cell.fault == Fault::out_of_memory && need.block) return fails(ErrorCode::out_of_memory);
   if (need.look == 0) return expected;
   const bool gone = cell.fault == Fault::truncated || cell.fault == Fault::source_error;

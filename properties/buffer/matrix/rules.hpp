@@ -4,8 +4,6 @@
 // then fails, is copied and is read follows for every fault in one place (`expect`).
 #pragma once
 
-#include <optional>
-
 #include "assay/buffer/bytes.hpp"
 #include "axes.hpp"
 
@@ -58,8 +56,8 @@ struct Expected {
   ErrorCode error = ErrorCode::none;
   std::uint64_t copied = 0;  ///< exactly; after an error, at most
   SourceReads reads{};
-  bool block = false;                       ///< asks the home for memory
-  std::optional<bool> node = std::nullopt;  ///< needs a node; nullopt: takes one if it can have it
+  bool block = false;  ///< asks the home for memory
+  unsigned nodes = 0;  ///< that it takes
   Value after{};
 };
 

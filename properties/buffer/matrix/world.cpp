@@ -207,6 +207,7 @@ void World::arm(Fault fault) {
       return;
     case Fault::out_of_memory: gate_->refuses = true; return;
     case Fault::out_of_nodes: node_pool::fail_nth(1); return;
+    case Fault::out_of_second_node: node_pool::fail_nth(2); return;
   }
 }
 
