@@ -210,6 +210,8 @@ TEST_F(BytesWeaknesses, ResizingUpAndDownTouchesOnlyWhatIsNew) {
     ASSERT_TRUE(bytes.resize(len).has_value());
     expected.resize(len);
     EXPECT_EQ(content(bytes), expected) << len;
+    for (auto& byte : bytes.write().value()) byte = std::byte{0x5a};
+    expected.assign(len, std::byte{0x5a});
   }
   EXPECT_EQ(content(all), counting(16));
   EXPECT_EQ(content(after), counting(16, 4096 + 16 + 1));
