@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "assay/buffer/cbor.hpp"
 #include "assay/buffer/format.hpp"
 
 namespace assay::matrix {
@@ -48,6 +49,16 @@ Result<void> copy_out(World& world) {
   std::vector<std::byte> to(size);
   ASSAY_TRY_VOID(world.value.copy_into(to, start));
   return same(to == slice(world.content, start, start + size), "copied bytes");
+}
+
+/// One CBOR byte string, into memory of the caller.
+Result<void> serialise(World& world) {
+  const CborHead head(world.content.size());
+  std::vector<std::byte> expected(head.span().begin(), head.span().end());
+  expected.insert(expected.end(), world.content.begin(), world.content.end());
+  std::vector<std::byte> to(cbor_size(world.content.size()));
+  ASSAY_TRY(const std::size_t size, encode_cbor(world.value, to));
+  return same(size == to.size() && to == expected, "encoding");
 }
 
 Result<void> write(World& world, Policy policy) {
@@ -176,6 +187,7 @@ Result<void> operate(World& world, Prepared& prepared, const Cell& cell) {
     case Operation::hash: return hash(world, prepared.twin);
     case Operation::print: return print(world, prepared.twin, cell.fault);
     case Operation::copy_out: return copy_out(world);
+    case Operation::serialise: return serialise(world);
     case Operation::join: return value.join(std::move(prepared.right));
   }
   return {};

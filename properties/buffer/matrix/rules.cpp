@@ -70,6 +70,11 @@ Need pieces(const Value& value, Policy) {
   return {.look = size, .copies = size, .after = value};
 }
 
+/// serialise: all of it, in one copy or one read; the value stays as it is.
+Need encode(const Value& value, Policy) {
+  return {.look = value.len, .copies = value.len, .after = value};
+}
+
 /// A block of its own, filled by a copy or straight from the source.
 Need fork(const Value& value) {
   const bool any = value.len != 0;
@@ -207,6 +212,7 @@ Rule rule_of(Operation operation) {
     case Operation::equal:
     case Operation::hash: return look;
     case Operation::copy_out: return pieces;
+    case Operation::serialise: return encode;
     case Operation::write: return write;
     case Operation::view: return view;
     case Operation::split_shared:
