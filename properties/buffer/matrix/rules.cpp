@@ -274,6 +274,20 @@ Expected expect_made(const Cell& cell, const Value& fresh) {
   return expected;
 }
 
+/// An exclusive block of its own at the world's home.
+Value native_value(const World& world) {
+  const std::size_t alignment = world.home().alignment();
+  const std::size_t footprint =
+      world.home().backing().footprint({.size = value_len, .alignment = alignment});
+  return {.len = value_len,
+          .exclusive = true,
+          .alone = true,
+          .align = alignment,
+          .retained = footprint,
+          .fork_align = alignment,
+          .footprint = footprint};
+}
+
 }  // namespace
 
 Expected expect(const Cell& cell, const Value& before) {
@@ -308,17 +322,8 @@ Expected expect(const Cell& cell, const Value& before) {
 
 Value fresh_value(const World& world) {
   const Subject subject = world.subject();
-  const Backing& backing = world.home().backing();
-  const auto footprint = [&](std::size_t size) {
-    return backing.footprint({.size = size, .alignment = world.home().alignment()});
-  };
-  Value value{.len = value_len,
-              .exclusive = true,
-              .alone = true,
-              .align = world.home().alignment(),
-              .retained = footprint(value_len),
-              .fork_align = world.home().alignment(),
-              .footprint = footprint(value_len)};
+  Value value = native_value(world);
+  const std::size_t parent_footprint = world.home().backing().footprint({.size = parent_len});
   const auto shares = [&](std::size_t retained, bool alone) {
     value.exclusive = false;
     value.alone = alone;
@@ -330,15 +335,13 @@ Value fresh_value(const World& world) {
   };
   switch (subject) {
     case Subject::shared_sole:
-    case Subject::shared_whole:
-      shares(footprint(value_len), subject == Subject::shared_sole);
-      break;
+    case Subject::shared_whole: shares(value.footprint, subject == Subject::shared_sole); break;
     case Subject::shared_odd_window:
-      shares(footprint(parent_len), false);
+      shares(parent_footprint, false);
       lives_at(1, AllocationProperty::native);
       break;
     case Subject::nested_shared:
-      shares(footprint(parent_len), false);
+      shares(parent_footprint, false);
       lives_at(8, AllocationProperty::native);
       break;
     case Subject::external_aligned:
