@@ -28,8 +28,10 @@ inline std::size_t open_descriptors() {
 /// later write shows, however coarse the clock of the file system is.
 class ScratchFile {
  public:
-  explicit ScratchFile(const std::vector<std::byte>& content) {
-    std::string name = (std::filesystem::temp_directory_path() / "assay-file-XXXXXX").string();
+  explicit ScratchFile(
+      const std::vector<std::byte>& content,
+      const std::filesystem::path& where = std::filesystem::temp_directory_path()) {
+    std::string name = (where / "assay-file-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
     path_ = folder_ + "/file";
     create(path_, content);

@@ -21,6 +21,8 @@
 
 namespace assay {
 
+struct Retention;
+
 /// Move-only owner of a run of bytes: 32 bytes by value, no allocation per handle.
 ///
 ///     data ─────────┐                        no block:  data null, tail names the home
@@ -254,6 +256,7 @@ class Bytes {
 
  private:
   friend class UnifiedBuffer;
+  friend Result<Retention> retention_of(std::span<const Bytes> values) noexcept;
   static constexpr std::uint64_t no_block = std::uint64_t{1} << 63;
   static constexpr std::uint64_t shared_tail = ~std::uint64_t{0};
   static constexpr std::uint64_t watched_tail =
