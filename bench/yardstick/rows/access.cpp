@@ -64,8 +64,11 @@ class Elements final : public Pair {
   std::uint64_t sum_ = 0;
 };
 
+/// How a slice is had: by span(), which wants a resident value, or by read(), which may fail.
+enum class Way { span, read };
+
 /// The slice of each of many handles, ready to be read.
-template <Kind kind>
+template <Kind kind, Way way>
 class Slices final : public Pair {
  public:
   explicit Slices(std::size_t size) : size_(size), bytes_(pattern(size)) {
@@ -84,9 +87,14 @@ class Slices final : public Pair {
   void operation(std::size_t times) override {
     for (std::size_t i = 0; i < times; ++i) {
       for (const Bytes& value : values_) {
-        const auto slice = value.read();
-        if (!slice) return fail(slice.error());
-        have(slice.value().data(), slice.value().size());
+        if constexpr (way == Way::span) {
+          const auto slice = value.span();
+          have(slice.data(), slice.size());
+        } else {
+          const auto slice = value.read();
+          if (!slice) return fail(slice.error());
+          have(slice.value().data(), slice.value().size());
+        }
       }
     }
   }
@@ -141,11 +149,13 @@ std::span<const Row> access() {
       element_row("B2.element_shared", "an element of a shared value",
                   make_pair_of<Elements<Kind::shared>>),
       element_row("B2.element_view", "an element of a view", make_pair_of<Elements<Kind::view>>),
-      slice_row("B2.slice_native", "the slice of an exclusive value",
-                make_pair_of<Slices<Kind::native>>),
-      slice_row("B2.slice_shared", "the slice of a shared value",
-                make_pair_of<Slices<Kind::shared>>),
-      slice_row("B2.slice_view", "the slice of a view", make_pair_of<Slices<Kind::view>>),
+      slice_row("B2.slice_native", "span() of an exclusive value",
+                make_pair_of<Slices<Kind::native, Way::span>>),
+      slice_row("B2.slice_shared", "span() of a shared value",
+                make_pair_of<Slices<Kind::shared, Way::span>>),
+      slice_row("B2.slice_view", "span() of a view", make_pair_of<Slices<Kind::view, Way::span>>),
+      slice_row("B2.read", "read() of a shared value, checked",
+                make_pair_of<Slices<Kind::shared, Way::read>>),
   };
   return rows;
 }

@@ -148,7 +148,11 @@ ZeroCache::Figures ZeroCache::figures() const noexcept {
 }
 
 Block ZeroCache::do_allocate(const Request& request, Error& error) noexcept {
-  if (!keeps(request)) return allocate_below(request, error);
+  if (request.size < options_.block_min || !keeps(request)) return allocate_below(request, error);
+  return allocate_kept(request, error);
+}
+
+Block ZeroCache::allocate_kept(const Request& request, Error& error) noexcept {
   const bool zero = request.init == Init::zero;
   const std::size_t capacity = upstream().footprint(request);
   const std::size_t class_index = cache_class_of(std::min(capacity, block_max));
@@ -177,7 +181,14 @@ Block ZeroCache::do_allocate(const Request& request, Error& error) noexcept {
 }
 
 Freed ZeroCache::do_deallocate(Block block, const Release& release) noexcept {
-  if (!keeps(release.request)) return deallocate_to(upstream(), block, release);
+  const Request& request = release.request;
+  if (request.size < options_.block_min || !keeps(request)) {
+    return deallocate_to(upstream(), block, release);
+  }
+  return keep(block, release);
+}
+
+Freed ZeroCache::keep(Block block, const Release& release) noexcept {
   Lock lock(mutex_);
   Record* const record = table_.find(block.address);
   if (record == nullptr || !record->live) {

@@ -113,6 +113,9 @@ class ZeroCache final : public Adaptor {
 
   static SourceInfo cache_info(const Backing& upstream) noexcept;
   [[nodiscard]] bool keeps(const Request& request) const noexcept;
+  // What is kept goes through these, out of the way of the small blocks that only pass.
+  [[gnu::noinline]] Block allocate_kept(const Request& request, Error& error) noexcept;
+  [[gnu::noinline]] Freed keep(Block block, const Release& release) noexcept;
   [[nodiscard]] Request of_class(const Request& request) const noexcept;
 
   // All of these want the lock.
