@@ -1,7 +1,7 @@
 # What scripts/package carries: bin/ programs, lib/ the model and what programs load, include/ the
 # headers, scripts/ the Python tools. Listed once; a program joins by its name here.
-set(assay_programs assay assay-verify assay-bench assay-replay assay-preload-child assay-doctor
-    assay-conformance assay-probe assay-driver-sweep)
+set(assay_programs assay assay-verify assay-bench assay-replay assay-yardstick assay-preload-child
+    assay-doctor assay-conformance assay-probe assay-driver-sweep)
 set(assay_carried)
 foreach(program IN LISTS assay_programs)
   if(TARGET ${program})
@@ -20,7 +20,7 @@ add_custom_target(assay_carried DEPENDS ${assay_carried})
 if(ASSAY_PORTABLE)
   foreach(program IN LISTS assay_carried)
     # libbenchmark.so is itself linked to libstdc++.so: one C++ runtime in that process, carried.
-    if(NOT program STREQUAL "assay-bench" AND NOT program STREQUAL "assay-preload-child")
+    if(NOT program MATCHES "^assay-(bench|yardstick|preload-child)$")
       target_link_libraries(${program} PRIVATE assay_static_runtime)
     endif()
   endforeach()

@@ -37,6 +37,7 @@ constexpr std::array verbs = {
          "assay-verify"},
     Verb{"bench", "what does each allocator cost? verified measurements", "assay-bench"},
     Verb{"replay", "what would a recorded workload do on it?", "assay-replay"},
+    Verb{"yardstick", "is an operation as fast as the least work it needs?", "assay-yardstick"},
     Verb{"doctor", "what can this host run, and what is missing?", "assay-doctor"},
     Verb{"gate", "did a change make it slower or wrong? one verdict"},
     Verb{"plot", "figures from results"},

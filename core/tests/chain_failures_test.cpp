@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "assay/backing/fault.hpp"
+#include "assay/backing/host.hpp"
 #include "assay/backing/quota.hpp"
 #include "assay/backing/slab_pool.hpp"
 #include "assay/backing/statistics.hpp"
 #include "assay/backing/tracing.hpp"
 #include "assay/backing/virtual_memory.hpp"
+#include "assay/backing/zero_cache.hpp"
 #include "backing_probe.hpp"
 
 namespace assay {
@@ -119,18 +121,20 @@ TEST_P(ChainFailures, EveryFreeMayFail) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Chains, ChainFailures,
-                         testing::Values(Chain{"quota", [](Ref<Backing> quota) { return quota; }},
-                                         Chain{"slab_pool",
-                                               [](Ref<Backing> quota) {
-                                                 return Ref<Backing>(SlabPool::make(quota));
-                                               }},
-                                         Chain{"statistics_tracing_slab_pool",
-                                               [](Ref<Backing> quota) {
-                                                 return Ref<Backing>(Statistics::make(
-                                                     Tracing::make(SlabPool::make(quota))));
-                                               }}),
-                         [](const auto& chosen) { return chosen.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Chains, ChainFailures,
+    testing::Values(Chain{"quota", [](Ref<Backing> quota) { return quota; }},
+                    Chain{"slab_pool",
+                          [](Ref<Backing> quota) { return Ref<Backing>(SlabPool::make(quota)); }},
+                    Chain{"host", [](Ref<Backing> quota) { return make_host_over(quota); }},
+                    Chain{"zero_cache",
+                          [](Ref<Backing> quota) { return Ref<Backing>(ZeroCache::make(quota)); }},
+                    Chain{"statistics_tracing_slab_pool",
+                          [](Ref<Backing> quota) {
+                            return Ref<Backing>(
+                                Statistics::make(Tracing::make(SlabPool::make(quota))));
+                          }}),
+    [](const auto& chosen) { return chosen.param.name; });
 
 }  // namespace
 }  // namespace assay

@@ -10,33 +10,22 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <thread>
 
 #include "assay/backing/heap.hpp"
 #include "assay/base/system.hpp"
 #include "checking_backing.hpp"
-#include "scratch_file.hpp"
+#include "file_fixture.hpp"
 
 namespace assay {
 namespace {
 
+using test::Content;
 using test::counting;
 using test::open_descriptors;
+using test::opened;
+using test::part;
 using test::ScratchFile;
-
-using Content = std::vector<std::byte>;
-
-Content part(const Content& of, std::size_t offset, std::size_t size) {
-  const auto begin = of.begin() + static_cast<std::ptrdiff_t>(offset);
-  return {begin, begin + static_cast<std::ptrdiff_t>(size)};
-}
-
-Ref<File> opened(const ScratchFile& scratch, FileRegion region = {}) {
-  auto file = File::open(scratch.path(), region);
-  EXPECT_TRUE(file.has_value()) << describe(file.error());
-  return std::move(file).value();
-}
 
 TEST(FileSource, AWindowIsReadStraightIntoTheBuffer) {
   const Content content = counting(10'000);
@@ -232,93 +221,25 @@ TEST(FileSource, ReadsAtAllOffsetsShareOneDescriptor) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-struct Event {
-  const char* name;
-  std::function<void(const ScratchFile&)> happen;
-};
-
-class FileThatChanged : public testing::TestWithParam<Event> {};
-class FileThatStayed : public testing::TestWithParam<Event> {};
-
-TEST_P(FileThatChanged, IsSourceChangedAndNothingIsWritten) {  // bytes:W-15
-  const ScratchFile scratch(counting(10'000));
-  const Ref<File> file = opened(scratch, {.offset = 100, .size = 5000});
-  ASSERT_TRUE(file->verify(file->block()).has_value());
-  GetParam().happen(scratch);
-  Content to(5000);
-  const Content before = to;
-  for (int again = 0; again < 2; ++again) {  // for good
-    const auto read = file->copy_out(file->block(), 0, to);
-    ASSERT_FALSE(read.has_value());
-    EXPECT_EQ(read.error().code, ErrorCode::source_changed);
-    EXPECT_FALSE(read.error().retryable);
-    EXPECT_STRNE(read.error().native_text, "");
-    EXPECT_EQ(file->verify(file->block()).error().code, ErrorCode::source_changed);
+TEST(FileSource, ItsDescriptorDoesNotPassToPrograms) {
+  const ScratchFile scratch(counting(10));
+  const int given = ::open(scratch.path(), O_RDONLY);
+  const int next = ::dup(given);  // the lowest free one, which the next to be opened will be
+  ::close(next);
+  for (int which = 0; which < 2; ++which) {
+    const auto file = which == 0 ? File::open(scratch.path()) : File::open(given);
+    EXPECT_EQ(::fcntl(next, F_GETFD), FD_CLOEXEC);
   }
-  EXPECT_EQ(to, before);
-  EXPECT_EQ(file->reads().calls, 0u);
+  ::close(given);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    FileSource, FileThatChanged,
-    testing::Values(Event{"Emptied", [](const ScratchFile& file) { file.resize(0); }},
-                    Event{"CutBehindTheWindow", [](const ScratchFile& file) { file.resize(9000); }},
-                    Event{"Grown", [](const ScratchFile& file) { file.resize(10'001); }},
-                    Event{"CutAndGrownBack",
-                          [](const ScratchFile& file) {
-                            file.resize(0);
-                            file.resize(10'000);
-                          }},
-                    Event{"Overwritten",
-                          [](const ScratchFile& file) { file.overwrite(200, counting(9)); }},
-                    Event{"Touched", [](const ScratchFile& file) { file.touch(); }},
-                    Event{"OverwrittenAndItsTimeSetBack",
-                          [](const ScratchFile& file) { file.overwrite_unseen(200, counting(9)); }},
-                    Event{"OverwrittenByAnotherNameAfterAReplacement",
-                          [](const ScratchFile& file) {
-                            const int old = ::open(file.path(), O_WRONLY | O_CLOEXEC);
-                            file.replace(counting(10));
-                            ASSERT_EQ(::pwrite(old, "x", 1, 300), 1);
-                            ::close(old);
-                          }}),
-    [](const auto& test) { return test.param.name; });
-
-TEST_P(FileThatStayed, KeepsItsBytes) {
-  const Content content = counting(10'000);
-  const ScratchFile scratch(content);
-  const Ref<File> file = opened(scratch, {.offset = 100, .size = 5000});
-  GetParam().happen(scratch);
-  Content to(5000);
-  const auto read = file->copy_out(file->block(), 0, to);
-  ASSERT_TRUE(read.has_value()) << describe(read.error());
-  EXPECT_TRUE(file->verify(file->block()).has_value());
-  EXPECT_EQ(to, part(content, 100, 5000));
+TEST(FileSource, ItKeepsThePathItself) {
+  const ScratchFile scratch(counting(10));
+  std::string path = scratch.path();
+  const Ref<File> file = File::open(path.c_str()).value();
+  path.assign(path.size(), 'x');
+  EXPECT_STREQ(file->path(), scratch.path());
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    FileSource, FileThatStayed,
-    testing::Values(Event{"ReplacedByRename",
-                          [](const ScratchFile& file) { file.replace(counting(10'000, 9)); }},
-                    Event{"Unlinked",
-                          [](const ScratchFile& file) { ASSERT_EQ(::unlink(file.path()), 0); }},
-                    Event{"RenamedAway",
-                          [](const ScratchFile& file) {
-                            ASSERT_EQ(::rename(file.path(), file.beside("old").c_str()), 0);
-                          }},
-                    Event{"RenamedAwayAndAnotherInItsPlace",
-                          [](const ScratchFile& file) {
-                            ASSERT_EQ(::rename(file.path(), file.beside("old").c_str()), 0);
-                            ScratchFile::create(file.path(), counting(10'000, 9));
-                          }},
-                    Event{"Linked",
-                          [](const ScratchFile& file) {
-                            ASSERT_EQ(::link(file.path(), file.beside("second").c_str()), 0);
-                          }},
-                    Event{"MadeUnreadable",
-                          [](const ScratchFile& file) { ASSERT_EQ(::chmod(file.path(), 0), 0); }},
-                    Event{"ReadByOthers",
-                          [](const ScratchFile& file) { ASSERT_GT(opened(file)->size(), 0u); }}),
-    [](const auto& test) { return test.param.name; });
 
 TEST(FileSource, AFileThatEndsBeforeItsSizeHasChanged) {
   // Attributes of sysfs tell a page as their size, and hold a few digits.
@@ -462,13 +383,14 @@ TEST(FileSource, AReadBesideAWriterBringsTheOldBytesOrAnError) {
     std::atomic<bool> reading{false};
     std::jthread writer([&] {
       while (!reading) std::this_thread::yield();
-      scratch.overwrite(0, counting(content.size(), 77));
+      // The end first: a read under way has not come there yet.
+      scratch.overwrite(content.size() - 4096, counting(4096, 77));
       scratch.resize(content.size() / 2);
     });
     std::size_t good = 0;
     for (;; ++good) {
+      reading = good > 0;  // right before a read, so that the write falls into it
       const auto read = file->copy_out(file->block(), 0, to);
-      reading = true;
       if (!read.has_value()) {
         EXPECT_EQ(read.error().code, ErrorCode::source_changed) << describe(read.error());
         break;

@@ -15,7 +15,10 @@ TEST(MakeBacking, BuildsChains) {
                            "statistics(heap)", "slab_pool(keep=1MiB, virtual(huge))",
                            "tracing(events=16, fault(nth=100, every=7, after=1GiB, "
                            "code=quota_exceeded, on=resize, heap))",
-                           "quota(heap, 65536)", "quota(9223372036854775807B,heap)"}) {
+                           "host", "zero_cache(keep=1MiB, from=4KiB, virtual)",
+                           "by_size(4MiB, slab_pool(heap), quota(1GiB, virtual(huge)))",
+                           "zero_cache(by_size(64KiB, heap, heap))", "quota(heap, 65536)",
+                           "quota(9223372036854775807B,heap)"}) {
     const auto backing = make_backing(spec);
     ASSERT_TRUE(backing.has_value()) << backing.error().describe();
     const Request request{.size = 100, .init = Init::zero};
@@ -48,8 +51,16 @@ TEST(MakeBacking, ErrorsPointIntoTheSpec) {
   for (int i = 0; i < 40; ++i) deep = "tracing(" + deep + ")";
   for (const Refusal& refusal : {
            Refusal{"", 1, "a name or a size is expected here, but the spec ends"},
-           Refusal{"heep", 1, "unknown backing 'heep'; there are heap, virtual, managed"},
+           Refusal{"heep", 1, "unknown backing 'heep'; there are heap, virtual, host, managed"},
            Refusal{"slab_pool(quota(512MiB, virtua))", 25, "unknown backing 'virtua'"},
+           Refusal{"by_size(4MiB, heap)", 1, "by_size needs two upstreams"},
+           Refusal{"by_size(heap, virtual)", 1, "by_size needs a limit"},
+           Refusal{"by_size(4MiB, heap, virtua)", 21, "unknown backing 'virtua'"},
+           Refusal{"by_size(1B, heap, heap, heap)", 25, "by_size does not take 'heap'"},
+           Refusal{"zero_cache(from=255, heap)", 17, "from takes 256B to 16MiB"},
+           Refusal{"zero_cache(from=17MiB, heap)", 17, "from takes 256B to 16MiB"},
+           Refusal{"zero_cache(keep=1MiB)", 1, "zero_cache needs an upstream"},
+           Refusal{"host(heap)", 6, "host does not take 'heap'"},
            Refusal{"quota(5TiB, heap)", 8, "unknown unit 'TiB': write B, KiB, MiB or GiB"},
            Refusal{"quota(5Mib, heap)", 8, "unknown unit 'Mib'"},
            Refusal{"quota(8589934592GiB, heap)", 7, "is more than 9223372036854775807 bytes"},
@@ -111,8 +122,8 @@ TEST(MakeBacking, SurvivesEveryCutAndEveryByte) {
 
 TEST(MakeBacking, HelpNamesEveryBacking) {
   const std::string help = backing_names_help();
-  for (const char* name :
-       {"heap", "virtual", "slab_pool", "quota", "statistics", "tracing", "fault"}) {
+  for (const char* name : {"heap", "virtual", "host", "slab_pool", "zero_cache", "by_size", "quota",
+                           "statistics", "tracing", "fault"}) {
     EXPECT_NE(help.find(name), std::string::npos) << name;
   }
 }

@@ -5,74 +5,27 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <csetjmp>
 #include <csignal>
-#include <functional>
+#include <fstream>
 #include <thread>
 
 #include "assay/base/system.hpp"
 #include "checking_backing.hpp"
-#include "scratch_file.hpp"
+#include "file_fixture.hpp"
 
 namespace assay {
 namespace {
 
+using test::all_zero;
+using test::block_of;
+using test::changed;
 using test::counting;
+using test::Event;
+using test::look;
+using test::mapped;
 using test::open_descriptors;
 using test::ScratchFile;
-
-Ref<MappedFile> mapped(const char* path, FileRegion region = {}) {
-  auto file = MappedFile::open(path, region);
-  EXPECT_TRUE(file.has_value()) << describe(file.error());
-  return std::move(file).value();
-}
-
-Block block_of(const MappedFile& file) {
-  return {reinterpret_cast<std::uintptr_t>(file.memory().data()), file.memory().size()};
-}
-
-/// A look that the compiler cannot leave out.
-std::byte look(const std::byte& at) {
-  return *static_cast<const volatile std::byte*>(&at);
-}
-
-bool all_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
-bool changed(MappedFile& file) {
-  const auto answer = file.verify(block_of(file));
-  return !answer.has_value() && answer.error().code == ErrorCode::source_changed;
-}
-
-/// A mapping of a page that its file no longer has, made without assay.
-class ForeignLostPage {
- public:
-  ForeignLostPage() {
-    const ScratchFile scratch(counting(page_size()));
-    const int file = ::open(scratch.path(), O_RDONLY | O_CLOEXEC);
-    page_ = static_cast<std::byte*>(::mmap(nullptr, page_size(), PROT_READ, MAP_PRIVATE, file, 0));
-    ::close(file);
-    scratch.resize(0);
-  }
-  ~ForeignLostPage() { ::munmap(page_, page_size()); }
-  ForeignLostPage(const ForeignLostPage&) = delete;
-  ForeignLostPage& operator=(const ForeignLostPage&) = delete;
-  [[nodiscard]] const std::byte& byte() const { return page_[100]; }
-
- private:
-  std::byte* page_;
-};
-
-/// Opens a mapping, and makes it lose a page: our handler is installed and has been used.
-void use_a_mapping() {
-  const ScratchFile scratch(counting(page_size()));
-  const Ref<MappedFile> file = mapped(scratch.path());
-  scratch.resize(0);
-  if (look(file->memory()[0]) != std::byte{0} || !changed(*file)) std::_Exit(99);
-}
 
 TEST(MappedFile, AWindowIsTheFilesOwnPages) {
   const auto content = counting(3 * page_size() + 30);
@@ -209,11 +162,6 @@ TEST(MappedFile, ALostPageIsToldEvenIfTheFileLooksAsBefore) {
   EXPECT_TRUE(changed(*file));
 }
 
-struct Event {
-  const char* name;
-  std::function<void(const ScratchFile&)> happen;
-};
-
 class MappedFileThatChanged : public testing::TestWithParam<Event> {};
 
 TEST_P(MappedFileThatChanged, SaysSoWithoutBeingTouched) {
@@ -224,6 +172,12 @@ TEST_P(MappedFileThatChanged, SaysSoWithoutBeingTouched) {
   EXPECT_TRUE(changed(*file));
   std::vector<std::byte> to(10);
   EXPECT_EQ(file->copy_out(block_of(*file), 0, to).error().code, ErrorCode::source_changed);
+  const auto heap = test::CheckingBacking::make();
+  const Request request{.size = to.size()};
+  const Block block = heap->allocate(request).value();
+  EXPECT_EQ(heap->copy_between(block, 0, *file, block_of(*file), 0, to.size()).error().code,
+            ErrorCode::source_changed);
+  heap->deallocate(block, request);
   EXPECT_TRUE(all_zero(to));
 }
 
@@ -240,6 +194,52 @@ INSTANTIATE_TEST_SUITE_P(
                     Event{"OverwrittenAndItsTimeSetBack",
                           [](const ScratchFile& file) { file.overwrite_unseen(5, counting(9)); }}),
     [](const auto& test) { return test.param.name; });
+
+/// A page that the copy must wait for: at its first touch the file is cut, then the page is there.
+struct CutsAtFirstTouch {
+  static inline const ScratchFile* file = nullptr;
+  static inline std::byte* page = nullptr;
+  static void touched(int) {
+    file->resize(0);
+    ::mprotect(page, page_size(), PROT_READ | PROT_WRITE);
+  }
+};
+
+TEST(MappedFile, AChangeInTheMiddleOfACopyIsAnError) {
+  const ScratchFile scratch(counting(3 * page_size()));
+  const Ref<MappedFile> file = mapped(scratch.path());
+  void* const to = ::mmap(nullptr, page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CutsAtFirstTouch::file = &scratch;
+  CutsAtFirstTouch::page = static_cast<std::byte*>(to);
+  struct sigaction before{};
+  struct sigaction ours{};
+  ours.sa_handler = CutsAtFirstTouch::touched;
+  ASSERT_EQ(::sigaction(SIGSEGV, &ours, &before), 0);
+  const auto copy = file->copy_out(block_of(*file), 9, {CutsAtFirstTouch::page, page_size()});
+  ASSERT_EQ(::sigaction(SIGSEGV, &before, nullptr), 0);
+  ::munmap(to, page_size());
+  EXPECT_EQ(scratch.status().st_size, 0);
+  ASSERT_FALSE(copy.has_value());
+  EXPECT_EQ(copy.error().code, ErrorCode::source_changed);
+}
+
+TEST(MappedFile, ItsPagesAndItsDescriptorGoWithIt) {
+  const ScratchFile scratch(counting(10));
+  const auto mappings = [&] {
+    std::ifstream maps("/proc/self/maps");
+    int count = 0;
+    for (std::string line; std::getline(maps, line);) {
+      count += line.ends_with(scratch.path()) ? 1 : 0;
+    }
+    return count;
+  };
+  const std::size_t descriptors = open_descriptors();
+  Ref<MappedFile> file = mapped(scratch.path());
+  EXPECT_EQ(mappings(), 1);
+  file = {};
+  EXPECT_EQ(mappings(), 0);
+  EXPECT_EQ(open_descriptors(), descriptors);
+}
 
 TEST(MappedFile, AReplacedFileKeepsItsBytes) {
   const ScratchFile scratch(counting(100));
@@ -327,128 +327,6 @@ TEST(MappedFile, ManyThreadsLoseTheSamePagesAtOnce) {
     threads.clear();
     EXPECT_EQ(wrong, 0);
   }
-}
-
-// What a handler of SIGBUS of someone else's sees. Each in a process of its own, because ours is
-// installed once.
-class SigbusOfOthers : public testing::Test {
- protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-
-  static void handle(void (*handler)(int, siginfo_t*, void*), int flags) {
-    struct sigaction action{};
-    action.sa_sigaction = handler;
-    action.sa_flags = SA_SIGINFO | flags;
-    ::sigaddset(&action.sa_mask, SIGUSR1);
-    ::sigaction(SIGBUS, &action, nullptr);
-  }
-  static inline const std::byte* expected = nullptr;
-  static inline volatile std::sig_atomic_t calls = 0;
-  static inline sigjmp_buf out;
-};
-
-TEST_F(SigbusOfOthers, AFaultElsewhereIsStillDeath) {
-  const auto fault = [] {
-    ::signal(SIGBUS, SIG_DFL);
-    use_a_mapping();
-    const ForeignLostPage foreign;
-    look(foreign.byte());
-    std::_Exit(1);
-  };
-  EXPECT_EXIT(fault(), testing::KilledBySignal(SIGBUS), "");
-}
-
-TEST_F(SigbusOfOthers, ASignalThatWasSentIsStillDeath) {
-  const auto send = [] {
-    ::signal(SIGBUS, SIG_DFL);
-    use_a_mapping();
-    ::raise(SIGBUS);
-    std::_Exit(1);
-  };
-  EXPECT_EXIT(send(), testing::KilledBySignal(SIGBUS), "");
-}
-
-TEST_F(SigbusOfOthers, AnIgnoredSignalIsStillIgnoredAndAFaultStillDeath) {
-  const auto send = [] {
-    ::signal(SIGBUS, SIG_IGN);
-    use_a_mapping();
-    ::raise(SIGBUS);
-    use_a_mapping();
-    const ForeignLostPage foreign;
-    look(foreign.byte());
-    std::_Exit(1);
-  };
-  EXPECT_EXIT(send(), testing::KilledBySignal(SIGBUS), "");
-}
-
-TEST_F(SigbusOfOthers, AnEarlierHandlerGetsThemAsBefore) {
-  const auto fault = [] {
-    handle(
-        [](int signal, siginfo_t* info, void*) {
-          sigset_t blocked;
-          ::sigprocmask(SIG_SETMASK, nullptr, &blocked);
-          const bool masked = ::sigismember(&blocked, SIGBUS) == 1 &&
-                              ::sigismember(&blocked, SIGUSR1) == 1 &&
-                              ::sigismember(&blocked, SIGUSR2) == 0;
-          const bool right = signal == SIGBUS && info->si_addr == expected && masked;
-          calls = calls + (right ? 1 : 100);
-          ::siglongjmp(out, 1);
-        },
-        0);
-    use_a_mapping();
-    const ForeignLostPage foreign;
-    expected = &foreign.byte();
-    for (int times = 0; times < 3; ++times) {
-      if (sigsetjmp(out, 1) == 0) look(foreign.byte());
-      use_a_mapping();
-    }
-    std::_Exit(calls);
-  };
-  EXPECT_EXIT(fault(), testing::ExitedWithCode(3), "");
-}
-
-TEST_F(SigbusOfOthers, AnEarlierHandlerOfOneArgumentGetsWhatIsSent) {
-  const auto send = [] {
-    ::signal(SIGBUS, [](int signal) { calls = calls + (signal == SIGBUS ? 1 : 100); });
-    use_a_mapping();
-    ::raise(SIGBUS);
-    ::raise(SIGBUS);
-    std::_Exit(calls);
-  };
-  EXPECT_EXIT(send(), testing::ExitedWithCode(2), "");
-}
-
-TEST_F(SigbusOfOthers, AnEarlierHandlerForOneSignalGetsOne) {
-  const auto send = [] {
-    handle([](int, siginfo_t*, void*) { calls = calls + 1; }, static_cast<int>(SA_RESETHAND));
-    use_a_mapping();
-    ::raise(SIGBUS);
-    if (calls != 1) std::_Exit(1);
-    ::raise(SIGBUS);
-    std::_Exit(2);
-  };
-  EXPECT_EXIT(send(), testing::KilledBySignal(SIGBUS), "");
-}
-
-/// A cut in two takes one mapping more than the process may have.
-TEST_F(SigbusOfOthers, ALostPageIsMendedWhereNoMappingIsLeft) {
-  const auto exhaust = [] {
-    const std::size_t page = page_size();
-    const ScratchFile scratch(counting(4 * page));
-    const Ref<MappedFile> file = mapped(scratch.path());
-    scratch.resize(0);
-    constexpr std::size_t most = 1 << 21;
-    auto* const base = static_cast<std::byte*>(::mmap(
-        nullptr, most * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    std::size_t at = 1;
-    while (at < most && ::mprotect(base + at * page, page, PROT_READ) == 0) at += 2;
-    const bool exhausted = at < most;
-    const bool zero = look(file->memory()[2 * page]) == std::byte{0};
-    const bool torn = changed(*file);
-    ::munmap(base, most * page);
-    return !exhausted ? 2 : zero && torn && all_zero(file->memory()) ? 0 : 1;
-  };
-  EXPECT_EXIT(std::_Exit(exhaust()), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

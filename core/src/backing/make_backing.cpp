@@ -9,9 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "assay/backing/by_size.hpp"
 #include "assay/backing/device.hpp"
 #include "assay/backing/fault.hpp"
 #include "assay/backing/heap.hpp"
+#include "assay/backing/host.hpp"
 #include "assay/backing/managed.hpp"
 #include "assay/backing/pinned.hpp"
 #include "assay/backing/quota.hpp"
@@ -19,6 +21,7 @@
 #include "assay/backing/statistics.hpp"
 #include "assay/backing/tracing.hpp"
 #include "assay/backing/virtual_memory.hpp"
+#include "assay/backing/zero_cache.hpp"
 #include "spec_parser.hpp"
 
 namespace assay {
@@ -111,6 +114,10 @@ Built make_virtual(Arguments& arguments, Ref<Backing>) {
                                                   : VirtualMemory::HugePages::system);
 }
 
+Built make_host_default(Arguments&, Ref<Backing>) {
+  return make_host();
+}
+
 /// The context that the option `device` names; without a driver, why there is none.
 std::expected<Ref<cuda::PrimaryContext>, SpecFault> context_of(Arguments& arguments) {
   const SpecTerm* const option = arguments.take_option("device");
@@ -189,6 +196,49 @@ Built make_slab_pool(Arguments& arguments, Ref<Backing> upstream) {
   return SlabPool::make(std::move(upstream), options);
 }
 
+Built make_zero_cache(Arguments& arguments, Ref<Backing> upstream) {
+  ZeroCache::Options options;
+  std::uint64_t keep = options.cached_max;
+  if (auto fault = arguments.option("keep", parse_size, keep)) return std::unexpected(*fault);
+  options.cached_max = keep;
+  if (const SpecTerm* const from = arguments.take_option("from")) {
+    const auto size = parse_size(from->value, from->value_column);
+    if (!size) return std::unexpected(size.error());
+    if (*size < ZeroCache::class_min || *size > ZeroCache::block_max) {
+      return refuse(from->value_column, "from takes 256B to 16MiB");
+    }
+    options.block_min = *size;
+  }
+  return ZeroCache::make(std::move(upstream), options);
+}
+
+Built build(const SpecTerm& term);
+
+/// Takes two chains, so that neither comes as its upstream.
+Built make_by_size(Arguments& arguments, Ref<Backing>) {
+  const std::size_t column = arguments.term().column;
+  const SpecTerm* const size = arguments.take_size();
+  if (size == nullptr) return refuse(column, "by_size needs a limit, such as 4MiB");
+  const auto limit = parse_size(size->word, size->column);
+  if (!limit) return std::unexpected(limit.error());
+  std::array<Ref<Backing>, 2> sides;
+  for (Ref<Backing>& side : sides) {
+    const SpecTerm* const chain = arguments.take_chain();
+    if (chain == nullptr) {
+      return refuse(column, "by_size needs two upstreams: by_size(SIZE, SMALL, LARGE)");
+    }
+    Built below = build(*chain);
+    if (!below) return below;
+    side = *std::move(below);
+    if (!BySize::can_join(*side)) {
+      return refuse(chain->column, fmt::format("by_size takes memory of the host that no device "
+                                               "reaches, not {}",
+                                               spec_quoted(chain->word)));
+    }
+  }
+  return BySize::make(*limit, std::move(sides[0]), std::move(sides[1]));
+}
+
 Built make_quota(Arguments& arguments, Ref<Backing> upstream) {
   const SpecTerm* const size = arguments.take_size();
   if (size == nullptr) return refuse(arguments.term().column, "quota needs a limit, such as 64MiB");
@@ -253,6 +303,8 @@ constexpr std::array makers = {
     Maker{"heap", "heap", "aligned host memory from malloc", false, "", make_heap},
     Maker{"virtual", "virtual[(huge)]", "mapped address space; huge asks for huge pages", false,
           "huge", make_virtual},
+    Maker{"host", "host", "the default: zero_cache(by_size(4MiB, heap, virtual(huge)))", false, "",
+          make_host_default},
     Maker{"managed", "managed[([attach=WHO,] [granularity=SIZE,] [device=N])]",
           "memory that host and device N (0) share; WHO is global or host", false, "",
           make_managed},
@@ -262,6 +314,11 @@ constexpr std::array makers = {
           "", make_device},
     Maker{"slab_pool", "slab_pool([keep=SIZE,] CHAIN)",
           "pool of size classes; keep bounds its cache (64MiB)", true, "", make_slab_pool},
+    Maker{"zero_cache", "zero_cache([keep=SIZE,] [from=SIZE,] CHAIN)",
+          "cache of freed blocks, of SIZE (64KiB) to 16MiB; keep bounds it (64MiB)", true, "",
+          make_zero_cache},
+    Maker{"by_size", "by_size(SIZE, SMALL, LARGE)", "up to SIZE from one chain, above from another",
+          false, "", make_by_size},
     Maker{"quota", "quota(SIZE, CHAIN)", "refuses what would pass the limit", true, "", make_quota},
     Maker{"statistics", "statistics([exact,] CHAIN)", "counts calls, blocks and bytes", true,
           "exact", make_statistics},

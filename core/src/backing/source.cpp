@@ -62,7 +62,8 @@ Result<void> Source::copy_between(Block to, std::size_t to_offset, Source& from_
   // Each side is asked for its own stream: neither knows the other's blocks.
   if (from_source.can(Capabilities::host_access)) {
     ASSAY_TRY_VOID(from_source.do_settle(from));
-    return do_copy_in(to, to_offset, {host_pointer(from, from_offset), size});
+    ASSAY_TRY_VOID(do_copy_in(to, to_offset, {host_pointer(from, from_offset), size}));
+    return from_source.do_verify(from);  // of a mapping, what was copied may have been torn
   }
   if (can(Capabilities::host_access)) {
     ASSAY_TRY_VOID(do_settle(to));

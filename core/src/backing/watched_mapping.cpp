@@ -92,9 +92,14 @@ bool install() noexcept {
 
 /// The system call itself: the function in front of it is not async-signal-safe, and a sanitizer's
 /// would take this for a write to the pages.
-bool map_zeros(std::uintptr_t from, std::uintptr_t to) noexcept {
-  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-  return ::syscall(SYS_mmap, from, to - from, PROT_READ, flags, -1, 0L) != -1;
+bool map_zeros(std::uintptr_t from, std::uintptr_t to, int placement) noexcept {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | placement;
+  const long mapped = ::syscall(SYS_mmap, from, to - from, PROT_READ, flags, -1, 0L);
+  return mapped == static_cast<long>(from);
+}
+
+bool unmap(std::uintptr_t from, std::uintptr_t to) noexcept {
+  return ::syscall(SYS_munmap, from, to - from) == 0;
 }
 
 }  // namespace
@@ -156,12 +161,15 @@ bool WatchedMapping::find_and_mend(std::uintptr_t address) noexcept {
 }
 
 /// To the end, not the one page: what follows a lost page of a truncated file is lost too, and many
-/// single pages could be more mappings than a process may have. Where even a cut in two is one too
-/// many, the whole mapping goes, which takes none.
+/// single pages could be more mappings than a process may have. One that already has too many is
+/// refused any other, so the whole mapping goes first, and never takes the place of a stranger's.
 bool WatchedMapping::mend(std::uintptr_t address) noexcept {
   torn_.store(true);  // before the first zero can be read
   const std::uintptr_t from = address & ~(page.load(std::memory_order_relaxed) - 1);
-  return map_zeros(from, end_.load()) || map_zeros(begin_.load(), end_.load());
+  const std::uintptr_t begin = begin_.load();
+  const std::uintptr_t end = end_.load();
+  return map_zeros(from, end, MAP_FIXED) ||
+         (unmap(begin, end) && map_zeros(begin, end, MAP_FIXED_NOREPLACE));
 }
 
 }  // namespace assay::detail

@@ -55,9 +55,11 @@ std::string describe(const Error& error) {
   std::string text =
       fmt::format("{}: {}", error.feature[0] != '\0' ? error.feature : "operation", row.name);
   if (error.backing[0] != '\0') text += fmt::format(" on {}", error.backing);
-  if (error.requested != 0) text += fmt::format(", requested {}", error.requested);
+  const bool has_place = error.code == ErrorCode::parse && error.limit != 0;
+  if (has_place) text += fmt::format(" at byte {} of {}", error.requested, error.limit);
+  if (!has_place && error.requested != 0) text += fmt::format(", requested {}", error.requested);
   if (error.in_use != 0) text += fmt::format(", in use {}", error.in_use);
-  if (error.limit != 0) text += fmt::format(", limit {}", error.limit);
+  if (!has_place && error.limit != 0) text += fmt::format(", limit {}", error.limit);
   if (error.largest_free != 0) text += fmt::format(", largest free {}", error.largest_free);
   if (error.lost != 0) text += fmt::format(", lost {}", error.lost);
   if (error.native != 0) {

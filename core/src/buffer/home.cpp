@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "assay/backing/heap.hpp"
+#include "assay/backing/host.hpp"
 
 namespace assay {
 
@@ -25,7 +25,7 @@ Result<Ref<Home>> Home::make(Ref<Backing> backing) noexcept {
 Home& Home::host() noexcept {
   // Never destroyed: values in other static objects may outlive any order of destruction.
   alignas(Home) static std::byte place[sizeof(Home)];
-  static Home* const home = new (place) Home(Heap::make(), Options{}, Immortal::yes);
+  static Home* const home = new (place) Home(make_host(), Options{}, Immortal::yes);
   return *home;
 }
 

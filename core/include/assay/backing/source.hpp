@@ -120,8 +120,9 @@ class Source : public Counted {
   /// Copies the block's bytes from `offset` to `to`. **Errors** out_of_range, native failures.
   Result<void> copy_out(Block block, std::size_t offset, std::span<std::byte> to) noexcept;
   /// Copies `size` bytes between two blocks, of any two sources; they must not overlap. **Errors**
-  /// out_of_range, native failures. **Cost** one copy; two, through the host, between memories that
-  /// no host and no common device reaches. Work on either block's own stream is waited for.
+  /// out_of_range, native failures; source_changed, after the copy, where `verify` says so.
+  /// **Cost** one copy; two, through the host, between memories that no host and no common device
+  /// reaches. Work on either block's own stream is waited for.
   Result<void> copy_between(Block to, std::size_t to_offset, Source& from_source, Block from,
                             std::size_t from_offset, std::size_t size) noexcept;
   /// Sets bytes; the store survives the optimiser, so this is also what wipes. **Errors**

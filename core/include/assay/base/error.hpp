@@ -28,9 +28,10 @@ struct Error {
   const char* native_text = "";    ///< and its words for it
   const char* feature = "";        ///< operation, as the caller knows it
   const char* backing = "";        ///< id of the backing that refused
-  std::uint64_t requested = 0;     ///< bytes asked for (or the argument that was refused)
+  std::uint64_t requested = 0;     ///< bytes asked for (or the argument that was refused;
+                                   ///< parse: the offset of the fault, if `limit` is set)
   std::uint64_t in_use = 0;        ///< bytes in use before the request
-  std::uint64_t limit = 0;         ///< the limit that was met
+  std::uint64_t limit = 0;         ///< the limit that was met (parse: bytes of the input)
   std::uint64_t largest_free = 0;  ///< largest request that would be served now, if known
   std::uint64_t lost = 0;          ///< bytes still held: what was undone could not be freed
 
