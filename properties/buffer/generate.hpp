@@ -29,13 +29,13 @@ struct Arbitrary<assay::properties::BytesCommand> {
     using assay::properties::BytesCommand;
     using assay::properties::BytesOperation;
     // Making comes twice, so that there is something to work on.
-    const auto count = static_cast<int>(BytesOperation::count);
-    const auto makes = static_cast<int>(BytesOperation::last_make) + 1;
+    constexpr auto count = static_cast<int>(BytesOperation::count);
+    constexpr auto makes = static_cast<int>(BytesOperation::last_make) + 1;
     const auto slot = gen::map(assay::properties::any_below(assay::properties::slot_count),
                                [](int index) { return static_cast<std::uint8_t>(index); });
     return gen::build<BytesCommand>(
         gen::set(&BytesCommand::operation, gen::map(assay::properties::any_below(count + makes),
-                                                    [count](int index) {
+                                                    [](int index) {
                                                       return static_cast<BytesOperation>(
                                                           index < count ? index : index - count);
                                                     })),
