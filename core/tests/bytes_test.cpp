@@ -385,6 +385,11 @@ TEST_F(BytesTest, AJoinedAwayValueKeepsItsHome) {  // D25
   Bytes right = left.split(32).value();
   ASSERT_TRUE(left.join(std::move(right)).has_value());
   EXPECT_EQ(&right.home(), home_.get());  // NOLINT(bugprone-use-after-move)
+
+  Bytes nothing = Bytes::with_capacity(0, *home_).value();
+  ASSERT_TRUE(nothing.join(std::move(left)).has_value());
+  EXPECT_EQ(&left.home(), home_.get());  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(nothing.len(), 64u);
 }
 
 TEST_F(BytesTest, RoomIsJoinedOnlyToItsNeighbour) {

@@ -196,6 +196,7 @@ class CheckingBacking final : public Backing {
 
   Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
                        std::byte value) noexcept override {
+    const std::scoped_lock lock(mutex_);
     const std::size_t count = std::min(size, fill_limit);
     filled_bytes += count;
     if (count != 0) std::memset(host(block) + offset, std::to_integer<int>(value), count);

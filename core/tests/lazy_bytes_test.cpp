@@ -264,6 +264,17 @@ TEST_F(LazyBytes, CompactOfAMirrorLetsTheSourceGo) {
   EXPECT_TRUE(bytes.is_shared());
 }
 
+TEST_F(LazyBytes, AFailingCompactKeepsTheSource) {  // D8
+  Bytes bytes = lazy();
+  ASSERT_TRUE(bytes.read().has_value());
+  bytes.truncate(10);
+  const std::size_t retained = bytes.retained_bytes();
+  backing_->fail_nth(1);
+  EXPECT_EQ(bytes.compact().error().code, ErrorCode::out_of_memory);
+  EXPECT_EQ(source_->releases(), 0u);
+  EXPECT_EQ(bytes.retained_bytes(), retained);
+}
+
 TEST_F(LazyBytes, EveryFailingStepOfMakingAndReadingChangesNothing) {
   for (std::uint64_t nth = 1;; ++nth) {
     const auto source = LazySource::make(counting(100));

@@ -35,6 +35,7 @@ class LazySource final : public Source {
 
   /// The `nth` read from now brings half of its bytes and fails, once; 0 cancels.
   void fail_nth(std::uint64_t nth) { fail_in_ = nth; }
+  [[nodiscard]] bool failure_pending() const { return fail_in_ != 0; }
   /// Every read fails until told otherwise.
   void fail_all(bool fail) { fail_all_ = fail; }
 

@@ -1,43 +1,46 @@
 // BytesWorld: real values and the model side by side; one branch per operation.
 #pragma once
 
+#include "world_sources.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <string>
 
+#include "assay/backing/fault.hpp"
+#include "assay/harness/subject.hpp"
 #include "bytes_model.hpp"
 #include "bytes_ops.hpp"
 
 namespace assay::properties {
 
-/// Immutable foreign memory that every world may use.
-inline std::span<const std::byte> constant_memory() {
-  static const auto memory = test::counting(4096, 100);
-  return memory;
-}
+/// The one thing that is made to fail.
+struct Injection {
+  enum class What : std::uint8_t { nothing, node, allocation, resize, read } what{};
+  std::uint64_t nth = 0;
+};
 
-template <class Ops>
 class BytesWorld {
  public:
-  explicit BytesWorld(Wipe wipe, std::byte fresh_fill = std::byte{0xcd})
-      : backing_(CheckingBacking::make({.fresh_fill = fresh_fill})),
-        home_(Home::make(backing_, {.wipe = wipe}).value()) {}
+  struct Setup {
+    Wipe wipe = Wipe::no;
+    std::byte fresh_fill{0xcd};
+    const harness::Subject* home = nullptr;  ///< null: the checking backing itself
+    Ref<Backing> device{};                   ///< null: no values of a device
+  };
+
+  BytesWorld(const BytesOps& ops, const Setup& setup);
+  ~BytesWorld();
+  BytesWorld(const BytesWorld&) = delete;
+  BytesWorld& operator=(const BytesWorld&) = delete;
 
   /// Runs the commands, drops everything and returns the first thing that was wrong, or "".
-  std::string run(const BytesCommands& commands) {
-    for (std::size_t i = 0; i < commands.size() && fault_.empty(); ++i) {
-      step(commands[i]);
-      check_values();
-      if (!fault_.empty()) fault_ = fmt::format("step {}: {}", i, fault_);
-    }
-    for (Bytes& value : values_) Ops::drop(value, *backing_);
-    if (fault_.empty() && backing_->usage().live_blocks != 0) fault_ = "a block leaked";
-    if (fault_.empty() && !backing_->faults.empty()) fault_ = backing_->faults.front();
-    return fault_;
-  }
-  [[nodiscard]] CheckingBacking& backing() { return *backing_; }
+  std::string run(const BytesCommands& commands, Injection injection = {});
+  /// Did the injection find no call to fail?
+  [[nodiscard]] bool injection_pending() const { return pending_; }
+  [[nodiscard]] CheckingBacking& leaf() { return *leaf_; }
 
  private:
   /// What a failing operation may not change.
@@ -46,285 +49,135 @@ class BytesWorld {
     std::size_t len;
     std::size_t capacity;
     bool shared;
+    bool resident;
+    std::size_t retained;
+    AllocationProperty property;
     friend bool operator==(const Before&, const Before&) = default;
   };
-  static Before state_of(const Bytes& value) {
-    return {value.data(), value.len(), value.capacity(), value.is_shared()};
+  static Before state_of(const Bytes& value);
+  [[nodiscard]] std::array<Before, slot_count> state_of_all() const;
+
+  /// What an operation should do.
+  struct Prediction {
+    ErrorCode code = ErrorCode::none;
+    std::uint64_t copies_min = 0;
+    std::uint64_t copies_max = 0;
+    SourceReads reads{};
+    bool failure_may_settle = false;  ///< of two values the first may have been read
+  };
+  [[nodiscard]] static Prediction fails(ErrorCode code) { return {.code = code}; }
+  [[nodiscard]] static Prediction copies(std::uint64_t bytes) {
+    return {.copies_min = bytes, .copies_max = bytes};
   }
+  /// The bytes of a value are brought: from its source, or copied.
+  [[nodiscard]] Prediction brings(const ModelValue& value, std::size_t bytes);
+  /// The value is read as a whole, by its unit.
+  [[nodiscard]] Prediction reads(const ModelValue& value);
+
   static std::size_t limited(std::size_t value, std::size_t limit) {
     return limit == 0 ? 0 : value % (limit + 1);
   }
   void expect(bool good, const char* what) {
     if (!good && fault_.empty()) fault_ = what;
   }
+  [[nodiscard]] std::uint64_t injections_left() const;
+  [[nodiscard]] bool may_fail_with(ErrorCode code) const;
 
-  /// Judges the outcome of an operation on slots a and b: copies as predicted, or an error that
-  /// changed nothing.
+  /// Judges the outcome of an operation: as predicted, or an error that changed nothing.
   template <class Call, class Success>
-  void judge(const BytesCommand& command, std::uint64_t copies_min, std::uint64_t copies_max,
-             ErrorCode expected, Call&& call, Success&& success) {
-    Bytes& a = values_[command.a % slot_count];
-    Bytes& b = values_[command.b % slot_count];
-    const Before a_before = state_of(a);
-    const Before b_before = state_of(b);
+  void judge(const Prediction& predicted, Call&& call, Success&& success) {
+    const auto before = state_of_all();
     const std::uint64_t copied_before = payload_bytes_copied();
-    auto result = call(a, b);
+    const SourceReads read_before = source_reads();
+    const std::uint64_t left_before = injections_left();
+    auto result = call();
     const std::uint64_t copied = payload_bytes_copied() - copied_before;
+    const SourceReads read{source_reads().calls - read_before.calls,
+                           source_reads().bytes - read_before.bytes};
+    const bool injected = left_before != 0 && injections_left() == 0;
     if (!result) {
       const ErrorCode code = result.error().code;
-      expect(code == expected || code == ErrorCode::out_of_memory, "an unexpected error");
-      expect(state_of(a) == a_before && state_of(b) == b_before, "a failure changed something");
+      expect(code == predicted.code || (injected && may_fail_with(code)), "an unexpected error");
+      expect(predicted.failure_may_settle || state_of_all() == before,
+             "a failure changed something");
+      // What failed by chance can be had by asking again.
+      if (injected && !predicted.failure_may_settle && injection_.nth % 2 == 1 && fault_.empty()) {
+        judge(predicted, call, success);
+      }
       return;
     }
-    expect(expected == ErrorCode::none || expected == ErrorCode::not_adjacent,
-           "an error was expected");
-    expect(copied >= copies_min && copied <= copies_max, "wrong number of bytes copied");
-    success(result, a, b);
+    if (predicted.code != ErrorCode::none) return expect(false, "an error was expected");
+    expect(copied >= predicted.copies_min && copied <= predicted.copies_max,
+           "wrong number of bytes copied");
+    expect(read == predicted.reads, "wrong reads of a source");
+    success(result);
   }
 
-  void put(std::size_t slot, Bytes value, ModelValue model) {
-    Ops::drop(values_[slot], *backing_);
-    values_[slot] = std::move(value);
-    model_.slots[slot] = std::move(model);
-    model_.slots[slot].normalise();
-  }
+  [[nodiscard]] Bytes empty() const { return Bytes::with_capacity(0, *home_).value(); }
+  void put(std::size_t slot, Bytes value, ModelValue model);
+  /// Nothing of zero length holds on to a group; a block, only for its room.
+  static void normalise(const Bytes& value, ModelValue& model);
 
-  void step(const BytesCommand& command) {
-    const std::size_t slot = command.a % slot_count;
-    const std::size_t other = command.b % slot_count;
-    ModelValue& model = model_.slots[slot];
-    Bytes& value = values_[slot];
-    const std::size_t len = model.content.size();
-    const std::uint64_t fork = model_.write_copies(model) ? len : 0;
-    switch (command.operation) {
-      case BytesOperation::make:
-      case BytesOperation::make_room:
-      case BytesOperation::make_constant: make(command, slot); break;
-      case BytesOperation::drop:
-        Ops::drop(value, *backing_);
-        model = {};
-        break;
-      case BytesOperation::move:
-        if (slot == other) break;
-        put(other, std::move(value), std::exchange(model, {}));
-        break;
-      case BytesOperation::clone:
-        if (slot == other) break;
-        judge(
-            command, model.shared() ? 0 : len, model.shared() ? 0 : len, ErrorCode::none,
-            [](Bytes& a, Bytes&) { return Ops::clone(a); },
-            [&](auto& made, Bytes&, Bytes&) { put(other, std::move(made).value(), model); });
-        break;
-      case BytesOperation::view: view(command, slot, other); break;
-      case BytesOperation::split: split(command, slot, other); break;
-      case BytesOperation::join: join(command, slot, other); break;
-      case BytesOperation::share:
-        judge(
-            command, 0, 0, ErrorCode::none, [](Bytes& a, Bytes&) { return Ops::share(a); },
-            [&](auto&, Bytes&, Bytes&) {
-              if (!model.shared()) model.group = model_.new_group();
-              model.normalise();
-            });
-        break;
-      case BytesOperation::write: write(command, model, fork); break;
-      case BytesOperation::extend:
-      case BytesOperation::extend_self: extend(command, model, fork); break;
-      case BytesOperation::resize:
-      case BytesOperation::reserve:
-      case BytesOperation::truncate:
-      case BytesOperation::compact: change_size(command, model, fork); break;
-      case BytesOperation::count: break;
-    }
-  }
+  void step(const BytesCommand& command);
+  void make(const BytesCommand& command);
+  void make_of_file(const BytesCommand& command);
+  void make_device(const BytesCommand& command);
+  /// A value on a new root, where it was made; or the error that was to be.
+  void made(const BytesCommand& command, Result<Bytes> value, std::vector<std::byte> content,
+            ModelRoot root, bool shared, std::uint64_t left_before);
 
-  void make(const BytesCommand& command, std::size_t slot) {
-    const std::size_t size = command.x;
-    ModelValue model;
-    Result<Bytes> made = Bytes();
-    if (command.operation == BytesOperation::make) {
-      model.content = test::counting(size, command.y);
-      made = Bytes::from_span(model.content, *home_);
-    } else if (command.operation == BytesOperation::make_room) {
-      made = Bytes::with_capacity(size, *home_);
-    } else {
-      const auto memory = constant_memory().first(limited(size, constant_memory().size()));
-      model.content.assign(memory.begin(), memory.end());
-      model.group = model_.new_group();
-      model.immutable = true;
-      made = Bytes::from_external(ExternalMemory::constant(memory), *home_);
-    }
-    if (!made) {
-      expect(made.error().code == ErrorCode::out_of_memory, "an unexpected error");
-      return;
-    }
-    put(slot, std::move(made).value(), std::move(model));
-  }
+  void clone(const BytesCommand& command);
+  void view(const BytesCommand& command);
+  void split(const BytesCommand& command);
+  void split_model(const BytesCommand& command, std::size_t offset, Bytes right, bool forked);
+  void join(const BytesCommand& command);
+  [[nodiscard]] ErrorCode outcome_of_join(std::size_t a, std::size_t b);
+  void join_model(std::size_t a, std::size_t b);
+  void share(const BytesCommand& command);
+  void truncate(const BytesCommand& command);
 
-  void view(const BytesCommand& command, std::size_t slot, std::size_t other) {
-    if (slot == other) return;
-    const ModelValue& model = model_.slots[slot];
-    const std::size_t len = model.content.size();
-    const std::size_t start = limited(command.x, len);
-    const std::size_t end = start + limited(command.y, len - start + 1);  // one too far at most
-    const bool in_range = end <= len;
-    const bool exclusive = !model.shared() && values_[slot].has_block();
-    const ErrorCode expected = !in_range   ? ErrorCode::out_of_range
-                               : exclusive ? ErrorCode::not_supported
-                                           : ErrorCode::none;
-    judge(
-        command, 0, 0, expected, [&](Bytes& a, Bytes&) { return Ops::view(a, start, end); },
-        [&](auto& made, Bytes& a, Bytes&) {
-          Bytes window = std::move(made).value();
-          expect(window.is_empty() || window.data() == a.data() + start, "a view does not alias");
-          ModelValue part = model;
-          part.content = {model.content.begin() + static_cast<std::ptrdiff_t>(start),
-                          model.content.begin() + static_cast<std::ptrdiff_t>(end)};
-          put(other, std::move(window), std::move(part));
-        });
-  }
+  void read(const BytesCommand& command);
+  void copy_into(const BytesCommand& command);
+  void read_chunks(const BytesCommand& command);
+  void equals(const BytesCommand& command);
+  void hash(const BytesCommand& command);
+  void format(const BytesCommand& command);
 
-  void split(const BytesCommand& command, std::size_t slot, std::size_t other) {
-    if (slot == other) return;
-    ModelValue& model = model_.slots[slot];
-    const std::size_t offset = limited(command.x, model.content.size() + 1);
-    const bool in_range = offset <= model.content.size();
-    const std::uint64_t copies =
-        command.owned && model_.write_copies(model) ? model.content.size() : 0;
-    judge(
-        command, copies, copies, in_range ? ErrorCode::none : ErrorCode::out_of_range,
-        [&](Bytes& a, Bytes&) {
-          return Ops::split(a, offset, command.owned ? SplitPolicy::owned : SplitPolicy::shared);
-        },
-        [&](auto& made, Bytes&, Bytes&) {
-          if (command.owned) model.become_exclusive();
-          ModelValue right = model;
-          const auto middle = model.content.begin() + static_cast<std::ptrdiff_t>(offset);
-          right.content = {middle, model.content.end()};
-          model.content.resize(offset);
-          model.normalise();
-          put(other, std::move(made).value(), std::move(right));
-        });
-  }
+  void write(const BytesCommand& command);
+  void grow(const BytesCommand& command);
+  void grown(const BytesCommand& command, std::uint64_t copied, bool forked, std::size_t added);
+  void compact(const BytesCommand& command);
 
-  void join(const BytesCommand& command, std::size_t slot, std::size_t other) {
-    if (slot == other) return;
-    ModelValue& left = model_.slots[slot];
-    ModelValue& right = model_.slots[other];
-    // Whether two values are neighbours is the system's to know; that neither changes if they are
-    // not, and that nothing is copied if they are, is judged here.
-    judge(
-        command, 0, 0, ErrorCode::not_adjacent,
-        [](Bytes& a, Bytes& b) {
-          auto joined = Ops::join(a, b);
-          if (!joined && joined.error().code == ErrorCode::not_unique) {
-            return Result<void>(Error::make(ErrorCode::not_adjacent, "join"));
-          }
-          return joined;
-        },
-        [&](auto&, Bytes&, Bytes& b) {
-          expect(b.is_empty(), "join left something behind");
-          if (left.content.empty()) {
-            left = right;
-          } else if (!right.content.empty()) {
-            left.content.insert(left.content.end(), right.content.begin(), right.content.end());
-            if (left.group != right.group) left.become_exclusive();
-          }
-          right = {};
-        });
-  }
+  void into_vec(const BytesCommand& command);
+  template <class E>
+  void into_owned(const BytesCommand& command);
+  void detach(const BytesCommand& command);
 
-  void write(const BytesCommand& command, ModelValue& model, std::uint64_t fork) {
-    judge(
-        command, fork, fork, ErrorCode::none, [](Bytes& a, Bytes&) { return Ops::write(a); },
-        [&](auto& made, Bytes&, Bytes&) {
-          const std::span<std::byte> bytes = made.value();
-          expect(bytes.size() == model.content.size(), "write gives another range");
-          for (std::size_t i = limited(command.x, bytes.size()); i < bytes.size(); ++i) {
-            bytes[i] = model.content[i] = static_cast<std::byte>(command.y % 255 + 1);
-          }
-          model.become_exclusive();
-        });
-  }
+  void check_values();
+  void check_value(const Bytes& value, const ModelValue& model);
+  void check_content(const Bytes& value, const ModelValue& model);
+  void check_retained(const Bytes& value, const ModelValue& model);
+  void check_unread();
 
-  void extend(const BytesCommand& command, ModelValue& model, std::uint64_t fork) {
-    const bool self = command.operation == BytesOperation::extend_self;
-    const auto added = self ? model.content : test::counting(command.x, command.y);
-    if (model.content.size() + added.size() > 20'000) return;
-    const std::uint64_t moved = added.empty() ? 0 : model.content.size();
-    judge(
-        command, added.size() + (added.empty() ? 0 : fork), added.size() + moved, ErrorCode::none,
-        [&](Bytes& a, Bytes&) { return Ops::extend(a, self ? a.span() : added, *backing_); },
-        [&](auto&, Bytes&, Bytes&) {
-          model.content.insert(model.content.end(), added.begin(), added.end());
-          if (!added.empty()) model.become_exclusive();
-        });
+  [[nodiscard]] std::size_t a_of(const BytesCommand& command) const {
+    return command.a % slot_count;
   }
-
-  void change_size(const BytesCommand& command, ModelValue& model, std::uint64_t fork) {
-    const std::size_t len = model.content.size();
-    const std::size_t x = command.x;
-    const auto set = [&](std::size_t size) {
-      if (size > len) model.become_exclusive();
-      model.content.resize(size);
-      model.normalise();
-    };
-    const auto call = [&](Bytes& a, Bytes&) -> Result<void> {
-      switch (command.operation) {
-        case BytesOperation::resize: return Ops::resize(a, x);
-        case BytesOperation::reserve: return a.reserve(x);
-        case BytesOperation::truncate: Ops::truncate(a, limited(x, len)); return {};
-        default: return a.compact();
-      }
-    };
-    const bool grows = command.operation == BytesOperation::resize ? x > len : x > 0;
-    const bool may_move = command.operation != BytesOperation::truncate;
-    const bool must_fork = may_move && command.operation != BytesOperation::compact && grows;
-    judge(command, must_fork ? fork : 0, may_move ? len : 0, ErrorCode::none, call,
-          [&](auto&, Bytes& a, Bytes&) {
-            if (command.operation == BytesOperation::resize) set(x);
-            if (command.operation == BytesOperation::truncate) set(limited(x, len));
-            if (command.operation == BytesOperation::reserve && x > 0) {
-              model.become_exclusive();
-              expect(a.capacity() >= len + x, "reserve made too little room");
-            }
-            if (command.operation == BytesOperation::compact && model.shared()) {
-              // A copy is a group of its own; in place nothing has changed.
-              if (payload_bytes_copied() != copied_at_check_) {
-                model.group = model_.new_group();
-                model.immutable = false;
-              }
-            }
-          });
+  [[nodiscard]] std::size_t b_of(const BytesCommand& command) const {
+    return command.b % slot_count;
   }
+  [[nodiscard]] Backing& backing() const { return home_->backing(); }
 
-  /// Every value is as the model says, and no exclusive range meets any other value.
-  void check_values() {
-    for (std::size_t i = 0; i < slot_count; ++i) {
-      const Bytes& value = values_[i];
-      const ModelValue& model = model_.slots[i];
-      expect(std::equal(value.begin(), value.end(), model.content.begin(), model.content.end()),
-             "content differs from the model");
-      expect(value.is_shared() == model.shared(), "shared differs from the model");
-      expect(value.capacity() >= value.len(), "capacity below the length");
-      expect(is_aligned(reinterpret_cast<std::uintptr_t>(value.data()), value.align()),
-             "align() is not true of the pointer");
-      for (std::size_t j = 0; j < slot_count && value.is_exclusive(); ++j) {
-        const Bytes& other = values_[j];
-        if (i == j || !other.has_block()) continue;
-        expect(value.data() + value.capacity() <= other.data() ||
-                   other.data() + other.capacity() <= value.data(),
-               "an exclusive range overlaps another value");
-      }
-    }
-    copied_at_check_ = payload_bytes_copied();
-  }
-
-  Ref<CheckingBacking> backing_;
+  const BytesOps& ops_;
+  const Setup setup_;
+  const Ref<CheckingBacking> leaf_;
+  Ref<Fault> faulty_;
   Ref<Home> home_;
+  WorldSources sources_;
   std::array<Bytes, slot_count> values_;
   BytesModel model_;
+  Injection injection_;
+  bool pending_ = false;
   std::string fault_;
-  std::uint64_t copied_at_check_ = payload_bytes_copied();
 };
 
 }  // namespace assay::properties

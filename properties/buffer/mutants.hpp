@@ -15,7 +15,8 @@ namespace assay::properties::mutants {
 struct SplitCopies : RealBytesOps {
   static Result<Bytes> split(Bytes& value, std::size_t offset, SplitPolicy policy) {
     ASSAY_TRY(Bytes right, value.split(offset, policy));
-    return Bytes::from_span(right.span(), right.home());
+    ASSAY_TRY(const auto bytes, right.read());
+    return Bytes::from_span(bytes, right.home());
   }
 };
 
@@ -38,7 +39,8 @@ struct SplitLosesAByte : RealBytesOps {
 
 struct JoinAppends : RealBytesOps {
   static Result<void> join(Bytes& left, Bytes& right) {
-    ASSAY_TRY_VOID(left.extend(right.span()));
+    ASSAY_TRY(const auto bytes, right.read());
+    ASSAY_TRY_VOID(left.extend(bytes));
     right = Bytes();
     return {};
   }
@@ -49,7 +51,8 @@ struct JoinAppends : RealBytesOps {
 struct ViewCopies : RealBytesOps {
   static Result<Bytes> view(const Bytes& value, std::size_t start, std::size_t end) {
     ASSAY_TRY(const Bytes window, value.view(start, end));
-    ASSAY_TRY(Bytes copy, Bytes::from_span(window.span(), value.home()));
+    ASSAY_TRY(const auto bytes, window.read());
+    ASSAY_TRY(Bytes copy, Bytes::from_span(bytes, value.home()));
     ASSAY_TRY_VOID(copy.shared());
     return copy;
   }
@@ -68,6 +71,8 @@ struct ViewSlides : RealBytesOps {
 /// A view is taken for the sole owner (fault:B-01).
 struct WritesInPlace : RealBytesOps {
   static Result<std::span<std::byte>> write(Bytes& value) {
+    // Not into the pages of a file, which would end the process.
+    if (!value.is_resident() || *value.path() != '\0') return value.write();
     return std::span<std::byte>(const_cast<std::byte*>(value.data()), value.len());
   }
 };
@@ -75,7 +80,7 @@ struct WritesInPlace : RealBytesOps {
 /// No uniqueness test (bytes:W-11).
 struct AlwaysForks : RealBytesOps {
   static Result<std::span<std::byte>> write(Bytes& value) {
-    if (value.is_shared()) {
+    if (value.is_shared() && value.is_resident()) {
       ASSAY_TRY(value, Bytes::from_span(value.span(), value.home()));
     }
     return value.write();
@@ -84,9 +89,9 @@ struct AlwaysForks : RealBytesOps {
 
 struct ForkLosesLastByte : RealBytesOps {
   static Result<std::span<std::byte>> write(Bytes& value) {
-    const auto* const before = value.data();
+    const bool shared = value.is_shared();
     auto written = value.write();
-    if (written && value.data() != before) written.value().back() = std::byte{0};
+    if (written && shared && !value.is_empty()) written.value().back() = std::byte{0};
     return written;
   }
 };

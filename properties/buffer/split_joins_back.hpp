@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,7 @@ std::string split_joins_back(const SplitCase& given) {
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(left) + 1);
   }
   const Bytes& again = parts.front();
-  if (std::vector<std::byte>(again.begin(), again.end()) != content) return "content changed";
+  if (!std::ranges::equal(again.span(), content)) return "content changed";
   if (given.size != 0 && again.data() != data) return "the address changed";
   const bool stays_shared = given.shared && (!given.owned_policy || given.cuts.empty());
   if (given.size != 0 && again.is_shared() != stays_shared) return "the mode changed";

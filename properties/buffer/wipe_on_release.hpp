@@ -2,7 +2,7 @@
 // way it goes: drop, fork, moved growth, halves, conversions, failures.
 #pragma once
 
-#include "bytes_world.hpp"
+#include "copy_on_write_isolates.hpp"
 #include "zero_on_grow.hpp"
 
 namespace assay::properties {
@@ -15,12 +15,13 @@ inline std::string all_freed_are_zero(const CheckingBacking& backing) {
 }
 
 // Fresh blocks read zero here and no byte written by a command is zero, so whatever is left at the
-// end was left by us.
-template <class Ops>
-std::string wipe_on_release_of_bytes(const BytesCommands& commands) {
-  BytesWorld<Ops> world(Wipe::on_release, std::byte{0});
-  const std::string fault = world.run(commands);
-  return fault.empty() ? all_freed_are_zero(world.backing()) : fault;
+// end was left by us. A read that fails has brought half of its bytes.
+inline std::string wipe_on_release_of_bytes(const BytesOps& ops, const BytesCommands& commands,
+                                            BytesWorld::Setup setup = {}) {
+  setup.wipe = Wipe::on_release;
+  setup.fresh_fill = std::byte{0};
+  return with_each_failing(Injection::What::read, ops, commands, setup,
+                           [](BytesWorld& world) { return all_freed_are_zero(world.leaf()); });
 }
 
 template <class Ops>

@@ -434,10 +434,14 @@ Result<void> Bytes::compact() noexcept {
     return {};
   }
   // A mirror of its own needs its origin no more.
-  if (settle() && controller_->is_unit() && controller_->unique()) controller_->own_mirror();
+  const bool own_mirror = settle() && controller_->is_unit() && controller_->unique();
+  const std::size_t retained = own_mirror ? controller_->block().capacity : retained_bytes();
   const std::size_t alignment = controller_->fork_alignment();
   const Request own{.size = len_, .alignment = alignment};
-  if (retained_bytes() <= home().backing().footprint(own)) return {};
+  if (retained <= home().backing().footprint(own)) {
+    if (own_mirror) controller_->own_mirror();
+    return {};
+  }
   Error error;
   Bytes copy = copy_of(0, len_, len_, alignment, error);
   if (error.code != ErrorCode::none) return error;

@@ -165,7 +165,9 @@ Result<void> Bytes::join(Bytes&& right) noexcept {
     return {};
   }
   if (len_ == 0) {
+    Bytes none = empty_at(right.home());  // whose policy it keeps
     *this = std::move(right);
+    right = std::move(none);
     return {};
   }
   if (!here && !there) return join_unread(right);
