@@ -109,7 +109,7 @@ class Bytes {
                                               Home& home = Home::host()) noexcept;
   /// The block of any source, as a shared value: lazy if the host cannot reach it, else immutable
   /// in place. On error the block stays the caller's. **Errors** out_of_memory, not_supported for a
-  /// home that the host cannot reach. **Cost** two nodes.
+  /// home that the host cannot reach. **Cost** a node, or three if lazy.
   [[nodiscard]] static Result<Bytes> from_source(Ref<Source> source, Block block,
                                                  AllocationProperty property,
                                                  Home& home = Home::host()) noexcept;
