@@ -107,6 +107,18 @@ class Slow final : public Counter {
   void operation(std::size_t times) override { Counter::operation(100 * times); }
 };
 
+/// Its first two calls take longer than a window, as if something had come between.
+class InterruptedAtFirst final : public Counter {
+ public:
+  using Counter::Counter;
+  void operation(std::size_t times) override {
+    Counter::operation(calls_++ < 2 ? 10'000'000 : times);
+  }
+
+ private:
+  std::size_t calls_ = 0;
+};
+
 /// Two windows of three hold a hundred times the work.
 class Unsteady final : public Counter {
  public:
@@ -152,6 +164,7 @@ constexpr std::array rows = {
     planted<FailsLater>("P.fails_later"),
     planted<CannotBePrepared>("P.cannot_be_prepared"),
     planted<Slow>("P.slow"),
+    planted<InterruptedAtFirst>("P.interrupted_at_first"),
     planted<Unsteady>("P.unsteady"),
     on_threads(planted<Counter>("P.too_many_threads"), 4096),
 };

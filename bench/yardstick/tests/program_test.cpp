@@ -135,6 +135,12 @@ TEST(Yardstick, WhatIsMissedOrDisturbedEndsWith5UnderStrictAlone) {
   EXPECT_EQ(unsteady.row("P.unsteady")["tries"], 4);
 }
 
+TEST(Yardstick, AnInterruptionAtTheStartDoesNotMakeEveryWindowASingleCall) {
+  const Ran ran = planted("P.interrupted_at_first", {});
+  const Json& row = ran.row("P.interrupted_at_first");
+  EXPECT_GE(row["iterations"].get<std::uint64_t>(), 10 * row["windows"].get<std::uint64_t>());
+}
+
 TEST(Yardstick, AnErrorRowOutweighsAMissedLimitAndTheOthersGoOn) {
   const Ran ran = with_json("assay-yardstick-planted",
                             {"--strict", "--windows=11", "--filter=copies$|slow$|good$"});
