@@ -1,52 +1,20 @@
 // open_safetensors: a file of 16 tensors opened, every tensor read into a block of the subject,
 // all dropped. The file is made before and lies in the page cache.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "../runner/family.hpp"
+#include "../runner/unnamed_file.hpp"
 #include "assay/harness/safetensors.hpp"
 
 namespace assay::bench {
 namespace {
-
-/// A file that is gone when this is, however the process ends: it has no name but its descriptor.
-class UnnamedFile {
- public:
-  UnnamedFile() {
-    std::string name = (std::filesystem::temp_directory_path() / "assay-bench-XXXXXX").string();
-    descriptor_ = ::mkstemp(name.data());
-    if (descriptor_ >= 0) ::unlink(name.c_str());
-    path_ = fmt::format("/proc/self/fd/{}", descriptor_);
-  }
-  ~UnnamedFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  UnnamedFile(const UnnamedFile&) = delete;
-  UnnamedFile& operator=(const UnnamedFile&) = delete;
-
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  [[nodiscard]] bool append(std::span<const char> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t wrote = ::write(descriptor_, bytes.data(), bytes.size());
-      if (wrote <= 0) return false;
-      bytes = bytes.subspan(static_cast<std::size_t>(wrote));
-    }
-    return true;
-  }
-
- private:
-  int descriptor_ = -1;
-  std::string path_;
-};
 
 std::vector<char> tensor_bytes(const Input& input, std::size_t index) {
   std::mt19937_64 random(input.seed + index);
@@ -84,9 +52,11 @@ class OpenSafeTensors {
     for (unsigned shift = 0; shift < 64; shift += 8) {
       length.push_back(static_cast<char>(header.size() >> shift));
     }
-    made_ = file_.append(length) && file_.append(header);
-    for (std::size_t i = 0; made_ && i < count; ++i) {
-      made_ = file_.append(tensor_bytes(input, i));
+    length += header;
+    file_.append(std::as_bytes(std::span(length)));
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::vector<char> bytes = tensor_bytes(input, i);
+      file_.append(std::as_bytes(std::span(bytes)));
     }
   }
 
@@ -115,8 +85,8 @@ class OpenSafeTensors {
   /// Opens the file, reads every tensor and calls `visit(index, bytes)`; all live until the end.
   template <class Visit>
   bool each_tensor(Backing& backing, Error& error, Visit&& visit) {
-    if (!made_) {
-      error = Error::make(ErrorCode::io, "make a file in the temporary folder");
+    if (file_.error().code != ErrorCode::none) {
+      error = file_.error();
       return false;
     }
     const auto home = Home::make(Ref<Backing>::retain(&backing));
@@ -142,7 +112,6 @@ class OpenSafeTensors {
   }
 
   UnnamedFile file_;
-  bool made_ = false;
 };
 
 constexpr Family family() {

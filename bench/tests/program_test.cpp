@@ -183,6 +183,16 @@ TEST(Bench, OutputThatCannotBeWrittenIsToldBeforeTheRun) {
   EXPECT_EQ(folder.entries(), 0u);
 }
 
+TEST(Bench, WithoutATemporaryFolderTheRowsOfFilesAreErrorRows) {
+  const auto child = run(
+      "assay-bench", {"--smoke", "--benchmark_filter=^open_safetensors/backing:heap/size:4096$"},
+      {{"TMPDIR", "/no/such/folder"}});
+  EXPECT_EQ(child.code, 4);
+  EXPECT_NE(child.standard_output.find("temporary folder (TMPDIR): io, native code 2"),
+            std::string::npos)
+      << child.standard_output;
+}
+
 TEST(Bench, AFullDiskIsAnError) {
   const std::string filter = fmt::format("--benchmark_filter={}", one_row);
   const auto file = run("assay-bench", {"--smoke", filter, "--out=/dev/full"});

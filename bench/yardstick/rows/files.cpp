@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "material.hpp"
+#include "unnamed_file.hpp"
 
 namespace assay::yardstick {
 namespace {
@@ -26,29 +27,13 @@ void check(bool good, const char* what) {
 class PatternFile {
  public:
   explicit PatternFile(std::size_t size) {
-    std::string name = (std::filesystem::temp_directory_path() / "assay-yardstick-XXXXXX").string();
-    fd_ = ::mkostemp(name.data(), O_CLOEXEC);
-    check(fd_ >= 0, "a temporary file");
-    ::unlink(name.c_str());
-    path_ = fmt::format("/proc/self/fd/{}", fd_);
-    const std::vector<std::byte> bytes = pattern(size);
-    for (std::size_t done = 0; done < size;) {
-      const ssize_t wrote = ::write(fd_, bytes.data() + done, size - done);
-      if (wrote <= 0) {
-        ::close(fd_);
-        check(false, "writing a temporary file");
-      }
-      done += static_cast<std::size_t>(wrote);
-    }
+    file_.append(pattern(size));
+    if (file_.error().code != ErrorCode::none) throw std::runtime_error(describe(file_.error()));
   }
-  ~PatternFile() { ::close(fd_); }
-  PatternFile(const PatternFile&) = delete;
-  PatternFile& operator=(const PatternFile&) = delete;
-  [[nodiscard]] const char* path() const noexcept { return path_.c_str(); }
+  [[nodiscard]] const char* path() const noexcept { return file_.path().c_str(); }
 
  private:
-  int fd_ = -1;
-  std::string path_;
+  bench::UnnamedFile file_;
 };
 
 /// A mapping, private and gone with the object; `data` is null if there is none.

@@ -149,6 +149,15 @@ TEST(Yardstick, AnErrorRowOutweighsAMissedLimitAndTheOthersGoOn) {
   EXPECT_TRUE(ran.row("P.slow").contains("real_time"));
 }
 
+TEST(Yardstick, WithoutATemporaryFolderTheRowsOfFilesSaySo) {
+  const auto child =
+      run("assay-yardstick", {"--smoke", "--filter=^B11"}, {{"TMPDIR", "/no/such/folder"}});
+  EXPECT_EQ(child.code, 1);
+  EXPECT_NE(child.standard_output.find("temporary folder (TMPDIR): io, native code 2"),
+            std::string::npos)
+      << child.standard_output;
+}
+
 TEST(Yardstick, ARowWithoutItsCpusIsSkippedAndSaysSo) {
   const Ran alone = planted("P.too_many_threads", {});
   EXPECT_EQ(alone.child.code, 77);
