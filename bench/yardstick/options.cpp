@@ -49,7 +49,8 @@ void add_options(CLI::App& app, Options& options) {
          "windows of each side of a row (default 101; a row of long operations takes fewer)")
       ->type_name("N");
   app.add_option("--json", options.json, "write the results to this file, as benchmarks do")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check([](const std::string& path) { return path.empty() ? "the path is empty" : ""; });
   app.add_flag("--smoke", options.smoke, "verify and count every row, and time none");
   app.add_flag("--strict", options.strict, "end with 5 if a limit is missed or a row disturbed");
 }

@@ -109,6 +109,8 @@ Exit measure(const Options& options, std::span<const Chosen> chosen, std::size_t
   Settings settings;
   settings.windows = options.windows;
   settings.smoke = options.smoke;
+  Json document;
+  document["context"] = context_of(options);  // of the process as it came, before it is pinned
   const std::size_t usable = cpus().size();
   if (usable == 0 || !pin_to(cpus()[0])) complain("this thread cannot be pinned to a CPU");
   Json rows = Json::array();
@@ -129,8 +131,6 @@ Exit measure(const Options& options, std::span<const Chosen> chosen, std::size_t
   }
   fmt::print("\n{}\n", tally.line(options.smoke));
   if (!options.json.empty()) {
-    Json document;
-    document["context"] = context_of(options);
     document["benchmarks"] = std::move(rows);
     const auto wrote = bench::write_whole(options.json, bench::text_of(document, 2) + "\n");
     if (!wrote) {

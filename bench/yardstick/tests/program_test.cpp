@@ -106,6 +106,7 @@ TEST(Yardstick, TheContextIsThatOfABenchmark) {
   }
   EXPECT_EQ(ours["assay_schema"], "assay.yardstick/1");
   EXPECT_EQ(ours["commit"], theirs["commit"]);
+  EXPECT_EQ(ours["cpus_allowed"], theirs["cpus_allowed"]) << "that of the process, not of its pin";
 }
 
 TEST(Yardstick, ARowThatBreaksItsPromiseIsAnErrorRow) {
@@ -177,6 +178,7 @@ TEST(Yardstick, WhatItCannotUnderstandExits2AndSaysWhy) {
       {{"--windows=100001"}, "100001 is not between"},
       {{"--windows=-1"}, "windows"},
       {{"--windows=many"}, "windows"},
+      {{"--json", "", "--filter=^B1"}, "the path is empty"},
       {{"--json=/no/such/folder/file", "--filter=^B1"}, "--json /no/such/folder/file"},
   };
   for (const auto& [arguments, word] : refused) {
