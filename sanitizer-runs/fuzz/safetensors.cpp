@@ -49,7 +49,7 @@ std::optional<Range> range_of(const std::string& name, const json& tensor) {
   }
   const unsigned bits = bits_of(tensor["dtype"].get<std::string>());
   if (bits == 0) return std::nullopt;
-  const Range range{offsets[0].get<std::uint64_t>(), offsets[1].get<std::uint64_t>(), name};
+  Range range{offsets[0].get<std::uint64_t>(), offsets[1].get<std::uint64_t>(), name};
   if (range.begin > range.end) return std::nullopt;
   unsigned __int128 size = 1;
   for (const json& extent : shape) {
