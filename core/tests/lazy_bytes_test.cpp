@@ -1,6 +1,8 @@
 // Values whose bytes lie out of the host's reach: when they are read, and when they are not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "assay/buffer/format.hpp"
 #include "bytes_fixture.hpp"
 #include "lazy_source.hpp"
@@ -167,6 +169,43 @@ TEST_F(LazyBytes, AStolenMirrorOfAnUnsettledHandleIsFound) {
   writer.truncate(500);
   EXPECT_EQ(content(writer), part(0, 500));
   EXPECT_EQ(source_->read_count(), 1u);
+}
+
+TEST_F(LazyBytes, ExtendTakesItsOwnBytesThoughAnotherHandleReadThem) {
+  Bytes bytes = lazy();
+  ASSERT_TRUE(bytes.clone().value().read().has_value());  // `bytes` has never looked
+  ASSERT_TRUE(bytes.extend(bytes.span()).has_value());    // and moves to a larger block
+  ASSERT_EQ(bytes.len(), 2000u);
+  for (const std::size_t start : {0u, 1000u}) {
+    EXPECT_TRUE(std::ranges::equal(bytes.span().subspan(start, 1000), source_->content()));
+  }
+}
+
+TEST_F(LazyBytes, ASourceThatTheHostReachesIsAskedWhetherItStayedTheSame) {
+  /// Memory of somebody who may say that it is no longer what it was.
+  class Changing final : public Source {
+   public:
+    Changing() : Source({.id = "changing", .capabilities = Capabilities::host_access}) {}
+    std::vector<std::byte> memory = counting(100);
+    bool changed = false;
+
+   private:
+    Result<void> do_verify(Block) noexcept override {
+      if (!changed) return {};
+      return Error::make(ErrorCode::source_changed, "verify", info().id);
+    }
+    Freed do_deallocate(Block, const Release&) noexcept override { return Freed::now; }
+  };
+  const auto changing = Ref<Changing>::adopt(new Changing);
+  const Block block{reinterpret_cast<std::uintptr_t>(changing->memory.data()), 100};
+  Bytes bytes = Bytes::from_source(changing, block, AllocationProperty::other, *home_).value();
+  const Bytes window = bytes.view(10, 20).value();
+  EXPECT_TRUE(bytes.is_resident());
+  EXPECT_EQ(window.read().value()[0], counting(100)[10]);
+  changing->changed = true;
+  EXPECT_EQ(window.read().error().code, ErrorCode::source_changed);
+  EXPECT_EQ(bytes.write().error().code, ErrorCode::source_changed);
+  (void)lazy();
 }
 
 TEST_F(LazyBytes, SplitsOfUnreadValuesAreUnitsOfTheirOwn) {  // D12, bytes:W-02

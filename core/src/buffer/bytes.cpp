@@ -93,8 +93,10 @@ Result<Bytes> Bytes::from_source(Ref<Source> source, Block block, AllocationProp
   }
   if (source->can(Capabilities::host_access)) {
     const std::span<std::byte> memory(pointer_to(block.address), block.capacity);
-    return adopt(source, memory, external_alignment(memory.data()), ExternalAccess::immutable,
-                 property, home);
+    ASSAY_TRY(Bytes made, adopt(source, memory, external_alignment(memory.data()),
+                                ExternalAccess::immutable, property, home));
+    made.tail_ = watched_tail;
+    return made;
   }
   Error error;
   auto* const origin = AllocationController::adopt(
@@ -122,9 +124,7 @@ Result<Bytes> Bytes::map_file(const char* path, FileRegion region, Home& home) n
   const std::span<const std::byte> memory = file->memory();
   if (memory.empty()) return empty_at(home);
   const Block block{reinterpret_cast<std::uintptr_t>(memory.data()), memory.size()};
-  ASSAY_TRY(Bytes mapped, from_source(std::move(file), block, AllocationProperty::file, home));
-  mapped.tail_ = watched_tail;
-  return mapped;
+  return from_source(std::move(file), block, AllocationProperty::file, home);
 }
 
 // --- facts
@@ -399,9 +399,10 @@ Result<void> Bytes::grow(std::size_t additional) noexcept {
 
 Result<void> Bytes::extend_slow(std::span<const std::byte> bytes) noexcept {
   if (bytes.empty()) return {};
+  settle();
   // Bytes of this very value move with it.
   const std::less<const std::byte*> below;
-  const std::byte* const first = known_data();
+  const std::byte* const first = data_;
   const bool own =
       first != nullptr && !below(bytes.data(), first) && below(bytes.data(), first + len_);
   const std::ptrdiff_t offset = own ? bytes.data() - first : 0;
