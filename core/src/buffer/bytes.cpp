@@ -365,7 +365,7 @@ bool Bytes::grow_in_block(std::size_t required, std::size_t target) noexcept {
     }
   }
   if (is_shared()) steal();
-  tail_ = std::max<std::uint64_t>(room, tail_);
+  tail_ = room;  // a child's own end is of no use any more: its root may have moved
   return true;
 }
 
