@@ -295,5 +295,16 @@ TEST_F(LazyBytes, EveryFailingStepOfMakingAndReadingChangesNothing) {
   EXPECT_EQ(bytes.read().value().size(), 1000u);
 }
 
+// `span()` of a value that a clone has read leads into the mirror, which growth gives back.
+TEST_F(LazyBytes, ExtendAcceptsItsOwnBytesOfAMirrorThatAnotherHandleRead) {
+  Bytes bytes = lazy();
+  ASSERT_TRUE(bytes.clone().value().read().has_value());
+  ASSERT_TRUE(bytes.extend(bytes.span()).has_value());
+  auto expected = part(0, 1000);
+  const auto twice = part(0, 1000);
+  expected.insert(expected.end(), twice.begin(), twice.end());
+  EXPECT_EQ(content(bytes), expected);
+}
+
 }  // namespace
 }  // namespace assay

@@ -399,9 +399,10 @@ Result<void> Bytes::grow(std::size_t additional) noexcept {
 
 Result<void> Bytes::extend_slow(std::span<const std::byte> bytes) noexcept {
   if (bytes.empty()) return {};
-  // Bytes of this very value move with it.
+  // Bytes of this very value move with it, also those of a mirror that another handle has read.
+  settle();
   const std::less<const std::byte*> below;
-  const std::byte* const first = known_data();
+  const std::byte* const first = data_;
   const bool own =
       first != nullptr && !below(bytes.data(), first) && below(bytes.data(), first + len_);
   const std::ptrdiff_t offset = own ? bytes.data() - first : 0;
