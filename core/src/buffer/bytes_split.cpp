@@ -107,10 +107,11 @@ Result<Bytes> Bytes::lazy_part(std::size_t start, std::size_t size,
   return Bytes(unit, nullptr, size, shared_tail);
 }
 
-/// Stands for `size` bytes from here on in the origin, in a unit of its own if others use this one.
-/// **Pre** not resident, size != 0.
+/// Stands for `size` bytes from here on in the origin, in a unit of its own if others use this one
+/// or have read it meanwhile. **Pre** `data_` is null, size != 0.
 Result<void> Bytes::reshape(std::size_t size, std::size_t alignment) noexcept {
-  if (controller_->unique()) {
+  // Another handle may have read the unit and gone since this one last looked.
+  if (controller_->unique() && !controller_->is_resident()) {
     controller_->reshape(size, alignment);
     len_ = size;
   } else {
