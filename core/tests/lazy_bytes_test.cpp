@@ -306,5 +306,37 @@ TEST_F(LazyBytes, ExtendAcceptsItsOwnBytesOfAMirrorThatAnotherHandleRead) {
   EXPECT_EQ(content(bytes), expected);
 }
 
+TEST_F(LazyBytes, ABlockOfNoBytesIsAnEmptyValueAndOneBeyondEverySizeIsRefused) {
+  const Block huge{source_->block().address, size_max + 1};
+  const auto refused = Bytes::from_source(source_, huge, AllocationProperty::file, *home_);
+  EXPECT_EQ(refused.error().code, ErrorCode::too_large);
+  EXPECT_EQ(source_->releases(), 0u);
+  const Block nothing{source_->block().address, 0};
+  const Bytes empty =
+      Bytes::from_source(source_, nothing, AllocationProperty::file, *home_).value();
+  EXPECT_EQ(source_->releases(), 1u);
+  EXPECT_TRUE(empty.read().has_value());
+  EXPECT_FALSE(empty.has_block());
+  EXPECT_EQ(&empty.home(), home_.get());
+}
+
+// bytes:W-02 of a value that was read before: what is written is the mirror, and no file's.
+TEST_F(LazyBytes, SplitAfterAWriteToTheMirrorKeepsTheWrite) {
+  for (const bool again : {false, true}) {
+    const auto source = LazySource::make(counting(1000));
+    Bytes bytes = lazy_bytes(source, *home_);
+    ASSERT_TRUE(bytes.read().has_value());
+    bytes.write().value()[600] = std::byte{77};
+    if (again) {
+      ASSERT_TRUE(bytes.shared().has_value());
+    }
+    const Bytes right = bytes.split(500, SplitPolicy::owned, again ? 8 : 1).value();
+    EXPECT_EQ(right.read().value()[100], std::byte{77});
+    EXPECT_EQ(bytes.read().value()[0], source->content()[0]);
+    EXPECT_EQ(source->read_count(), 1u);
+  }
+  const Bytes unused = lazy();
+}
+
 }  // namespace
 }  // namespace assay
