@@ -334,5 +334,48 @@ TEST_F(LazyBytes, EveryFailingStepOfMakingAndReadingChangesNothing) {
   EXPECT_EQ(bytes.read().value().size(), 1000u);
 }
 
+// `span()` of a value that a clone has read leads into the mirror, which growth gives back.
+TEST_F(LazyBytes, ExtendAcceptsItsOwnBytesOfAMirrorThatAnotherHandleRead) {
+  Bytes bytes = lazy();
+  ASSERT_TRUE(bytes.clone().value().read().has_value());
+  ASSERT_TRUE(bytes.extend(bytes.span()).has_value());
+  auto expected = part(0, 1000);
+  const auto twice = part(0, 1000);
+  expected.insert(expected.end(), twice.begin(), twice.end());
+  EXPECT_EQ(content(bytes), expected);
+}
+
+TEST_F(LazyBytes, ABlockOfNoBytesIsAnEmptyValueAndOneBeyondEverySizeIsRefused) {
+  const Block huge{source_->block().address, size_max + 1};
+  const auto refused = Bytes::from_source(source_, huge, AllocationProperty::file, *home_);
+  EXPECT_EQ(refused.error().code, ErrorCode::too_large);
+  EXPECT_EQ(source_->releases(), 0u);
+  const Block nothing{source_->block().address, 0};
+  const Bytes empty =
+      Bytes::from_source(source_, nothing, AllocationProperty::file, *home_).value();
+  EXPECT_EQ(source_->releases(), 1u);
+  EXPECT_TRUE(empty.read().has_value());
+  EXPECT_FALSE(empty.has_block());
+  EXPECT_EQ(&empty.home(), home_.get());
+}
+
+// bytes:W-02 of a value that was read before: what is written is the mirror, and no file's.
+TEST_F(LazyBytes, SplitAfterAWriteToTheMirrorKeepsTheWrite) {
+  for (const bool again : {false, true}) {
+    const auto source = LazySource::make(counting(1000));
+    Bytes bytes = lazy_bytes(source, *home_);
+    ASSERT_TRUE(bytes.read().has_value());
+    bytes.write().value()[600] = std::byte{77};
+    if (again) {
+      ASSERT_TRUE(bytes.shared().has_value());
+    }
+    const Bytes right = bytes.split(500, SplitPolicy::owned, again ? 8 : 1).value();
+    EXPECT_EQ(right.read().value()[100], std::byte{77});
+    EXPECT_EQ(bytes.read().value()[0], source->content()[0]);
+    EXPECT_EQ(source->read_count(), 1u);
+  }
+  const Bytes unused = lazy();
+}
+
 }  // namespace
 }  // namespace assay
