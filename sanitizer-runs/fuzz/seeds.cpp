@@ -1,9 +1,12 @@
 // fuzz-seeds: makes the folder from which the fuzz targets start, anew.
 //
 // usage: fuzz-seeds FOLDER [SAFETENSORS_FILE...]
+// exit: 0 good; 2 usage, or a file that cannot be read or written
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+/// A new folder of seeds. Throws std::filesystem::filesystem_error if it cannot have them.
 class Folder {
  public:
   explicit Folder(fs::path path) : path_(std::move(path)) {
@@ -22,25 +26,23 @@ class Folder {
   }
   template <class Content>
   void add(const Content& content) {
-    std::ofstream file(path_ / fmt::format("seed-{:02}", count_++), std::ios::binary);
+    const fs::path to = path_ / fmt::format("seed-{:02}", count_++);
+    std::ofstream file(to, std::ios::binary);
     file.write(reinterpret_cast<const char*>(content.data()),
                static_cast<std::streamsize>(content.size()));
-    good_ = good_ && file.good();
+    if (!file.flush()) {
+      throw fs::filesystem_error("cannot write", to,
+                                 std::error_code(errno, std::system_category()));
+    }
   }
-  void add_file(const fs::path& from) {
-    std::error_code failed;
-    fs::copy_file(from, path_ / from.filename(), failed);
-    good_ = good_ && !failed;
-  }
-  [[nodiscard]] bool good() const { return good_; }
+  void add_file(const fs::path& from) { fs::copy_file(from, path_ / from.filename()); }
 
  private:
   fs::path path_;
   unsigned count_ = 0;
-  bool good_ = true;
 };
 
-bool write_cbor(const fs::path& path) {
+void write_cbor(const fs::path& path) {
   using Octets = std::vector<std::uint8_t>;
   Folder folder(path);
   for (const std::size_t size : {0U, 1U, 23U, 24U, 255U, 256U, 600U}) {
@@ -53,7 +55,6 @@ bool write_cbor(const fs::path& path) {
   folder.add(Octets{0x5b, 0, 0, 0, 1, 0, 0, 0, 0, 1});
   folder.add(json::to_cbor(json("text")));
   folder.add(json::to_cbor(json{{"map", 1.5}}));
-  return folder.good();
 }
 
 std::string file_of(const std::string& header, std::size_t data_bytes) {
@@ -62,7 +63,7 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
   return file + header + std::string(data_bytes, 'x');
 }
 
-bool write_safetensors(const fs::path& path, int count, char** files) {
+void write_safetensors(const fs::path& path, int count, char** files) {
   Folder folder(path);
   folder.add(file_of("{}", 0));
   folder.add(file_of(R"({"__metadata__":{"format":"pt"}})", 0));
@@ -71,7 +72,6 @@ bool write_safetensors(const fs::path& path, int count, char** files) {
                      R"("a":{"dtype":"F4","shape":[2,4],"data_offsets":[0,4]}})",
                      5));
   for (int i = 0; i < count; ++i) folder.add_file(files[i]);
-  return folder.good();
 }
 
 }  // namespace
@@ -81,11 +81,13 @@ int main(int count, char** arguments) {
     fmt::print(stderr, "usage: fuzz-seeds FOLDER [SAFETENSORS_FILE...]\n");
     return 2;
   }
-  const fs::path folder = arguments[1];
-  if (write_cbor(folder / "cbor") &&
-      write_safetensors(folder / "safetensors", count - 2, arguments + 2)) {
+  try {
+    const fs::path folder = arguments[1];
+    write_cbor(folder / "cbor");
+    write_safetensors(folder / "safetensors", count - 2, arguments + 2);
     return 0;
+  } catch (const fs::filesystem_error& error) {
+    fmt::print(stderr, "fuzz-seeds: {}\n", error.what());
+    return 2;
   }
-  fmt::print(stderr, "fuzz-seeds: cannot write {}\n", folder.string());
-  return 2;
 }

@@ -194,7 +194,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   [[nodiscard]] std::string tensor_path() const {
-    const std::string tensor = path_of(tensor_.name);
+    std::string tensor = path_of(tensor_.name);
     switch (field_) {
       case Field::dtype: return tensor + ".dtype";
       case Field::shape: return tensor + ".shape";

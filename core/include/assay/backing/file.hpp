@@ -56,7 +56,7 @@ class File final : public Source {
   /// **Pre** `path` is not null. **Errors** io with errno: it cannot be opened. invalid_argument:
   /// no regular file (`native_text` says what it is). out_of_range: `region` starts (`requested` is
   /// its offset) or ends (`requested` is its size) past the end; `limit` is what would have been
-  /// right. out_of_memory. **Cost** four system calls, no byte read.
+  /// right. out_of_memory. **Cost** two system calls, no byte read.
   [[nodiscard]] static Result<Ref<File>> open(const char* path, FileRegion region = {}) noexcept;
   /// As above, by a duplicate of a descriptor. **Errors** also invalid_argument: `descriptor` is
   /// none, not open for reading, or reads past the page cache (O_DIRECT).

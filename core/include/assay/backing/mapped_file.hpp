@@ -34,7 +34,7 @@ class WatchedMapping;
 class MappedFile final : public Source {
  public:
   /// **Pre**, **Errors** as File::open; also io with errno if the file system cannot map, and
-  /// out_of_memory. **Cost** five system calls, no byte read; one more the first time.
+  /// out_of_memory. **Cost** three system calls, no byte read; two more the first time.
   [[nodiscard]] static Result<Ref<MappedFile>> open(const char* path,
                                                     FileRegion region = {}) noexcept;
   ~MappedFile() override;
