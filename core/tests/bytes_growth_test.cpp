@@ -4,6 +4,9 @@
 #include <atomic>
 #include <thread>
 
+#include <sys/mman.h>
+
+#include "assay/backing/virtual_memory.hpp"
 #include "bytes_fixture.hpp"
 
 namespace {
@@ -144,6 +147,35 @@ TEST_F(BytesGrowthTest, RoomOfADeadSiblingIsTaken) {
   ASSERT_TRUE(left.reserve(32).has_value());
   EXPECT_EQ(copies.so_far(), 0u);
   EXPECT_EQ(left.capacity(), 64u);
+}
+
+// The shared half that is left of a block grows by pages: its old address is of no use any more.
+TEST(BytesGrowth, AHalfWhoseBlockMovesByPagesHasTheRoomOfTheNewPlace) {
+  constexpr std::size_t page = 4096;
+  const Ref<Home> home = Home::make(VirtualMemory::make()).value();
+  for (const bool keeps_right : {false, true}) {
+    Bytes bytes = Bytes::from_span(counting(8 * page), *home).value();
+    Bytes other = bytes.split(4 * page).value();
+    if (keeps_right) bytes.swap(other);
+    ASSERT_TRUE(bytes.shared().has_value());
+    other = Bytes();
+    const auto* const end = bytes.data() + (keeps_right ? 4 : 8) * page;
+    // Whoever lies behind the block already keeps it from growing where it is as well.
+    void* const neighbour = mmap(const_cast<std::byte*>(end), page, PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    auto expected = content(bytes);
+    const auto* const before = bytes.data();
+    const auto more = counting(64 * page, 7);
+    const CopyCount copies;
+    ASSERT_TRUE(bytes.extend(more).has_value());
+    EXPECT_EQ(copies.so_far(), more.size());
+    EXPECT_NE(bytes.data(), before);
+    expected.insert(expected.end(), more.begin(), more.end());
+    EXPECT_EQ(content(bytes), expected);
+    EXPECT_TRUE(bytes.is_exclusive());
+    EXPECT_EQ(bytes.capacity(), bytes.len());
+    if (neighbour != MAP_FAILED) munmap(neighbour, page);
+  }
 }
 
 TEST_F(BytesGrowthTest, ResizeZeroesWhatItExposes) {

@@ -1,6 +1,8 @@
 // Values whose bytes lie out of the host's reach: when they are read, and when they are not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "assay/buffer/format.hpp"
 #include "bytes_fixture.hpp"
 #include "lazy_source.hpp"
@@ -169,6 +171,43 @@ TEST_F(LazyBytes, AStolenMirrorOfAnUnsettledHandleIsFound) {
   EXPECT_EQ(source_->read_count(), 1u);
 }
 
+TEST_F(LazyBytes, ExtendTakesItsOwnBytesThoughAnotherHandleReadThem) {
+  Bytes bytes = lazy();
+  ASSERT_TRUE(bytes.clone().value().read().has_value());  // `bytes` has never looked
+  ASSERT_TRUE(bytes.extend(bytes.span()).has_value());    // and moves to a larger block
+  ASSERT_EQ(bytes.len(), 2000u);
+  for (const std::size_t start : {0u, 1000u}) {
+    EXPECT_TRUE(std::ranges::equal(bytes.span().subspan(start, 1000), source_->content()));
+  }
+}
+
+TEST_F(LazyBytes, ASourceThatTheHostReachesIsAskedWhetherItStayedTheSame) {
+  /// Memory of somebody who may say that it is no longer what it was.
+  class Changing final : public Source {
+   public:
+    Changing() : Source({.id = "changing", .capabilities = Capabilities::host_access}) {}
+    std::vector<std::byte> memory = counting(100);
+    bool changed = false;
+
+   private:
+    Result<void> do_verify(Block) noexcept override {
+      if (!changed) return {};
+      return Error::make(ErrorCode::source_changed, "verify", info().id);
+    }
+    Freed do_deallocate(Block, const Release&) noexcept override { return Freed::now; }
+  };
+  const auto changing = Ref<Changing>::adopt(new Changing);
+  const Block block{reinterpret_cast<std::uintptr_t>(changing->memory.data()), 100};
+  Bytes bytes = Bytes::from_source(changing, block, AllocationProperty::other, *home_).value();
+  const Bytes window = bytes.view(10, 20).value();
+  EXPECT_TRUE(bytes.is_resident());
+  EXPECT_EQ(window.read().value()[0], counting(100)[10]);
+  changing->changed = true;
+  EXPECT_EQ(window.read().error().code, ErrorCode::source_changed);
+  EXPECT_EQ(bytes.write().error().code, ErrorCode::source_changed);
+  (void)lazy();
+}
+
 TEST_F(LazyBytes, SplitsOfUnreadValuesAreUnitsOfTheirOwn) {  // D12, bytes:W-02
   for (const bool shared_with_another : {false, true}) {
     Bytes left = lazy_bytes(LazySource::make(counting(100)), *home_);
@@ -293,6 +332,49 @@ TEST_F(LazyBytes, EveryFailingStepOfMakingAndReadingChangesNothing) {
   EXPECT_EQ(bytes.read().error().code, ErrorCode::out_of_memory);
   EXPECT_EQ(source_->read_count(), 0u);
   EXPECT_EQ(bytes.read().value().size(), 1000u);
+}
+
+// `span()` of a value that a clone has read leads into the mirror, which growth gives back.
+TEST_F(LazyBytes, ExtendAcceptsItsOwnBytesOfAMirrorThatAnotherHandleRead) {
+  Bytes bytes = lazy();
+  ASSERT_TRUE(bytes.clone().value().read().has_value());
+  ASSERT_TRUE(bytes.extend(bytes.span()).has_value());
+  auto expected = part(0, 1000);
+  const auto twice = part(0, 1000);
+  expected.insert(expected.end(), twice.begin(), twice.end());
+  EXPECT_EQ(content(bytes), expected);
+}
+
+TEST_F(LazyBytes, ABlockOfNoBytesIsAnEmptyValueAndOneBeyondEverySizeIsRefused) {
+  const Block huge{source_->block().address, size_max + 1};
+  const auto refused = Bytes::from_source(source_, huge, AllocationProperty::file, *home_);
+  EXPECT_EQ(refused.error().code, ErrorCode::too_large);
+  EXPECT_EQ(source_->releases(), 0u);
+  const Block nothing{source_->block().address, 0};
+  const Bytes empty =
+      Bytes::from_source(source_, nothing, AllocationProperty::file, *home_).value();
+  EXPECT_EQ(source_->releases(), 1u);
+  EXPECT_TRUE(empty.read().has_value());
+  EXPECT_FALSE(empty.has_block());
+  EXPECT_EQ(&empty.home(), home_.get());
+}
+
+// bytes:W-02 of a value that was read before: what is written is the mirror, and no file's.
+TEST_F(LazyBytes, SplitAfterAWriteToTheMirrorKeepsTheWrite) {
+  for (const bool again : {false, true}) {
+    const auto source = LazySource::make(counting(1000));
+    Bytes bytes = lazy_bytes(source, *home_);
+    ASSERT_TRUE(bytes.read().has_value());
+    bytes.write().value()[600] = std::byte{77};
+    if (again) {
+      ASSERT_TRUE(bytes.shared().has_value());
+    }
+    const Bytes right = bytes.split(500, SplitPolicy::owned, again ? 8 : 1).value();
+    EXPECT_EQ(right.read().value()[100], std::byte{77});
+    EXPECT_EQ(bytes.read().value()[0], source->content()[0]);
+    EXPECT_EQ(source->read_count(), 1u);
+  }
+  const Bytes unused = lazy();
 }
 
 }  // namespace

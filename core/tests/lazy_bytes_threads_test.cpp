@@ -107,5 +107,45 @@ TEST_F(LazyBytesThreads, AFailureIsSharedByThoseWhoWaitedAndPoisonsNothing) {
   EXPECT_EQ(bytes.read().value().size(), 1000u);
 }
 
+// The clone is read and gone between a handle's look at the unit and its change of it.
+TEST_F(LazyBytesThreads, CuttingMeetsTheFirstReadAndTheEndOfItsLastClone) {
+  constexpr int rounds = 40'000;
+  const auto source = LazySource::make(counting(100));
+  Bytes clone;
+  std::atomic<int> handed{-1};  // the round whose clone is there
+  std::atomic<int> reads{-1};   // the round whose read begins
+  std::atomic<int> gone{-1};    // the round whose clone is gone
+  const auto wait_for = [](const std::atomic<int>& state, int round) {
+    while (state.load() < round) std::this_thread::yield();
+  };
+  std::thread reader([&] {
+    for (int round = 0; round < rounds; ++round) {
+      wait_for(handed, round);
+      {
+        const Bytes mine = std::move(clone);
+        reads.store(round);
+        EXPECT_TRUE(mine.read().has_value());
+      }
+      gone.store(round);
+    }
+  });
+  for (int round = 0; round < rounds; ++round) {
+    Bytes bytes = lazy_bytes(source, *home_);
+    clone = bytes.clone().value();
+    handed.store(round);
+    wait_for(reads, round);
+    for (int i = 0; i < round % 1024; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (round % 16 == 0) {
+      bytes.truncate(50);
+    } else {
+      EXPECT_EQ(bytes.split(50).value().read().value()[0], source->content()[50]);
+    }
+    wait_for(gone, round);
+    EXPECT_EQ(bytes.len(), 50u);
+    EXPECT_EQ(bytes.read().value()[49], source->content()[49]);
+  }
+  reader.join();
+}
+
 }  // namespace
 }  // namespace assay

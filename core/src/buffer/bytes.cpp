@@ -1,4 +1,5 @@
-// Bytes: making, facts, sharing, writing and growth. Cutting and joining: bytes_split.cpp.
+// Bytes: making, facts, sharing, writing and growth. Cutting, joining and compacting:
+// bytes_split.cpp.
 #include "assay/buffer/bytes.hpp"
 
 #include <algorithm>
@@ -91,10 +92,19 @@ Result<Bytes> Bytes::from_source(Ref<Source> source, Block block, AllocationProp
     return Error::make(ErrorCode::invalid_argument, "from_source without a block",
                        source->info().id);
   }
+  if (block.capacity > size_max) {
+    return Error::make(ErrorCode::too_large, "from_source", source->info().id, block.capacity);
+  }
+  if (block.capacity == 0) {  // nothing to keep: the source has it back at once
+    source->release(block, {});
+    return empty_at(home);
+  }
   if (source->can(Capabilities::host_access)) {
     const std::span<std::byte> memory(pointer_to(block.address), block.capacity);
-    return adopt(source, memory, external_alignment(memory.data()), ExternalAccess::immutable,
-                 property, home);
+    ASSAY_TRY(Bytes made, adopt(source, memory, external_alignment(memory.data()),
+                                ExternalAccess::immutable, property, home));
+    made.tail_ = watched_tail;
+    return made;
   }
   Error error;
   auto* const origin = AllocationController::adopt(
@@ -122,9 +132,7 @@ Result<Bytes> Bytes::map_file(const char* path, FileRegion region, Home& home) n
   const std::span<const std::byte> memory = file->memory();
   if (memory.empty()) return empty_at(home);
   const Block block{reinterpret_cast<std::uintptr_t>(memory.data()), memory.size()};
-  ASSAY_TRY(Bytes mapped, from_source(std::move(file), block, AllocationProperty::file, home));
-  mapped.tail_ = watched_tail;
-  return mapped;
+  return from_source(std::move(file), block, AllocationProperty::file, home);
 }
 
 // --- facts
@@ -365,7 +373,7 @@ bool Bytes::grow_in_block(std::size_t required, std::size_t target) noexcept {
     }
   }
   if (is_shared()) steal();
-  tail_ = std::max<std::uint64_t>(room, tail_);
+  tail_ = room;  // a child's own end is of no use any more: its root may have moved
   return true;
 }
 
@@ -399,9 +407,10 @@ Result<void> Bytes::grow(std::size_t additional) noexcept {
 
 Result<void> Bytes::extend_slow(std::span<const std::byte> bytes) noexcept {
   if (bytes.empty()) return {};
-  // Bytes of this very value move with it.
+  // Bytes of this very value move with it, also those of a mirror that another handle has read.
+  settle();
   const std::less<const std::byte*> below;
-  const std::byte* const first = known_data();
+  const std::byte* const first = data_;
   const bool own =
       first != nullptr && !below(bytes.data(), first) && below(bytes.data(), first + len_);
   const std::ptrdiff_t offset = own ? bytes.data() - first : 0;
@@ -425,29 +434,6 @@ Result<void> Bytes::resize(std::size_t new_len) noexcept {
 
 Result<void> Bytes::reserve(std::size_t additional) noexcept {
   return additional == 0 ? Result<void>() : grow(additional);
-}
-
-Result<void> Bytes::compact() noexcept {
-  if (controller_ == nullptr) return {};
-  if (len_ == 0) {
-    *this = empty_at(home());
-    return {};
-  }
-  // A mirror of its own needs its origin no more.
-  const bool own_mirror = settle() && controller_->is_unit() && controller_->unique();
-  const std::size_t retained = own_mirror ? controller_->block().capacity : retained_bytes();
-  const std::size_t alignment = controller_->fork_alignment();
-  const Request own{.size = len_, .alignment = alignment};
-  if (retained <= home().backing().footprint(own)) {
-    if (own_mirror) controller_->own_mirror();
-    return {};
-  }
-  Error error;
-  Bytes copy = copy_of(0, len_, len_, alignment, error);
-  if (error.code != ErrorCode::none) return error;
-  if (is_shared()) copy.tail_ = shared_tail;
-  *this = std::move(copy);
-  return {};
 }
 
 // --- giving away

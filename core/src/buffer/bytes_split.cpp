@@ -1,4 +1,4 @@
-// Bytes: cutting and joining.
+// Bytes: cutting, joining and compacting.
 #include <algorithm>
 
 #include "assay/buffer/bytes.hpp"
@@ -107,10 +107,11 @@ Result<Bytes> Bytes::lazy_part(std::size_t start, std::size_t size,
   return Bytes(unit, nullptr, size, shared_tail);
 }
 
-/// Stands for `size` bytes from here on in the origin, in a unit of its own if others use this one.
-/// **Pre** not resident, size != 0.
+/// Stands for `size` bytes from here on in the origin, in a unit of its own if others use this one
+/// or have read it meanwhile. **Pre** `data_` is null, size != 0.
 Result<void> Bytes::reshape(std::size_t size, std::size_t alignment) noexcept {
-  if (controller_->unique()) {
+  // Another handle may have read the unit and gone since this one last looked.
+  if (controller_->unique() && !controller_->is_resident()) {
     controller_->reshape(size, alignment);
     len_ = size;
   } else {
@@ -187,6 +188,29 @@ Result<void> Bytes::join(Bytes&& right) noexcept {
   tail_ = len_ + right.tail_;
   len_ += right.len_;
   right = empty_at(right.home());
+  return {};
+}
+
+Result<void> Bytes::compact() noexcept {
+  if (controller_ == nullptr) return {};
+  if (len_ == 0) {
+    *this = empty_at(home());
+    return {};
+  }
+  // A mirror of its own needs its origin no more.
+  const bool own_mirror = settle() && controller_->is_unit() && controller_->unique();
+  const std::size_t retained = own_mirror ? controller_->block().capacity : retained_bytes();
+  const std::size_t alignment = controller_->fork_alignment();
+  const Request own{.size = len_, .alignment = alignment};
+  if (retained <= home().backing().footprint(own)) {
+    if (own_mirror) controller_->own_mirror();
+    return {};
+  }
+  Error error;
+  Bytes copy = copy_of(0, len_, len_, alignment, error);
+  if (error.code != ErrorCode::none) return error;
+  if (is_shared()) copy.tail_ = shared_tail;
+  *this = std::move(copy);
   return {};
 }
 

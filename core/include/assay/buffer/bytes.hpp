@@ -108,8 +108,9 @@ class Bytes {
   [[nodiscard]] static Result<Bytes> map_file(const char* path, FileRegion region = {},
                                               Home& home = Home::host()) noexcept;
   /// The block of any source, as a shared value: lazy if the host cannot reach it, else immutable
-  /// in place. On error the block stays the caller's. **Errors** out_of_memory, not_supported for a
-  /// home that the host cannot reach. **Cost** a node, or three if lazy.
+  /// in place, and then `read` asks Source::verify; an empty one goes back at once. On error it
+  /// stays the caller's. **Errors** too_large, out_of_memory, not_supported for a home that the
+  /// host cannot reach. **Cost** a node, or three if lazy.
   [[nodiscard]] static Result<Bytes> from_source(Ref<Source> source, Block block,
                                                  AllocationProperty property,
                                                  Home& home = Home::host()) noexcept;
