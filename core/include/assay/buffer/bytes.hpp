@@ -108,8 +108,8 @@ class Bytes {
   [[nodiscard]] static Result<Bytes> map_file(const char* path, FileRegion region = {},
                                               Home& home = Home::host()) noexcept;
   /// The block of any source, as a shared value: lazy if the host cannot reach it, else immutable
-  /// in place; an empty one goes back at once. On error it stays the caller's. **Errors** too_large,
-  /// out_of_memory, not_supported for a home that the host cannot reach. **Cost** two nodes.
+  /// in place; an empty one goes back at once. On error it stays the caller's. **Cost** two nodes.
+  /// **Errors** too_large, out_of_memory, not_supported for a home out of the host's reach.
   [[nodiscard]] static Result<Bytes> from_source(Ref<Source> source, Block block,
                                                  AllocationProperty property,
                                                  Home& home = Home::host()) noexcept;
