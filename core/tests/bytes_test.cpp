@@ -180,6 +180,22 @@ TEST_F(BytesTest, AKeptViewIsExactlyItsBytesAtEveryOffset) {
   }
 }
 
+TEST_F(BytesTest, AKeptViewIsWrittenExactlyWhereItIsAtEveryOffset) {  // fault:B-02
+  for (const std::size_t start : {0u, 2u, 4u}) {
+    Bytes parent = made(8, 1, *home_);
+    ASSERT_TRUE(parent.shared().has_value());
+    Bytes view = parent.view(start, start + 4).value();
+    parent = Bytes();
+    const std::byte* const place = view.data();
+    const auto written = view.write(Writer::no_copy()).value();
+    EXPECT_EQ(written.data(), place);
+    EXPECT_EQ(written.size(), 4u);
+    EXPECT_EQ(view.len(), 4u);
+    EXPECT_EQ(view.capacity(), 8 - start) << "what lies behind it is room, no content";
+    EXPECT_EQ(written[3], counting(8)[start + 3]);
+  }
+}
+
 TEST_F(BytesTest, AForkCopiesExactlyItsWindowAndLetsGoOfTheRest) {  // bytes:W-11
   Bytes a = made(4096, 1, *home_);
   ASSERT_TRUE(a.shared().has_value());

@@ -128,6 +128,15 @@ TEST(BytesWeakness, AVectorComesBackAsItselfAndAsNoOtherType) {  // bytes:W-18
   vector_comes_back_as_itself_alone<double>();
 }
 
+TEST_F(BytesWeaknesses, CompactingKeepsTheAlignmentThatWasAskedFor) {  // fault:B-12
+  const Ref<Home> home = Home::make(backing_, {.alignment = 4096}).value();
+  Bytes bytes = test::made(100'000, 1, *home);
+  bytes.truncate(100);
+  ASSERT_TRUE(bytes.compact().has_value());
+  EXPECT_EQ(bytes.align(), 4096u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes.data()) % 4096, 0u);
+}
+
 // bytes:W-24, fault:B-12
 TEST_F(BytesWeaknesses, LargeAlignmentsHoldThroughEveryOperation) {
   for (const std::size_t alignment : {64u, 4096u}) {
