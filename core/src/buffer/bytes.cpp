@@ -265,18 +265,17 @@ void Bytes::drop_block() noexcept {
   controller_->release();
 }
 
-Result<void> Bytes::shared() noexcept {
+/// What is left of `shared()`: nothing to do, nothing to share, or a half whose siblings live.
+Result<void> Bytes::share_part() noexcept {
   if (!is_exclusive()) return {};
   if (len_ == 0) {
     *this = empty_at(home());
     return {};
   }
-  if (!controller_->unique()) {
-    Error error;
-    auto* const child = controller_->make_child(address(), static_cast<std::size_t>(tail_), error);
-    if (child == nullptr) return error;
-    controller_ = child;
-  }
+  Error error;
+  auto* const child = controller_->make_child(address(), static_cast<std::size_t>(tail_), error);
+  if (child == nullptr) return error;
+  controller_ = child;
   tail_ = shared_tail;
   return {};
 }

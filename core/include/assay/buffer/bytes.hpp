@@ -189,7 +189,13 @@ class Bytes {
   // --- sharing
   /// Makes the value shared: clones and views of it copy nothing. **Errors** out_of_memory only
   /// for a part of a block whose other parts live. **Cost** a flag for a whole block.
-  [[nodiscard]] Result<void> shared() noexcept;
+  [[nodiscard]] Result<void> shared() noexcept {
+    if (is_exclusive() && len_ != 0 && controller_->unique()) [[likely]] {
+      tail_ = shared_tail;
+      return {};
+    }
+    return share_part();
+  }
   /// A shared value gives another handle (0 bytes copied), an exclusive one a deep copy whose
   /// capacity is its length.
   [[nodiscard]] Result<Bytes> clone() const noexcept;
@@ -330,6 +336,7 @@ class Bytes {
     if (is_exclusive()) tail_ = offset;
     return Bytes(controller_, data_ + offset, std::exchange(len_, offset) - offset, right_tail);
   }
+  [[nodiscard]] Result<void> share_part() noexcept;
   [[nodiscard]] Bytes cut(std::size_t offset) noexcept;
   [[nodiscard]] Result<Bytes> split_slow(std::size_t offset, SplitPolicy policy,
                                          std::size_t min_align) noexcept;
