@@ -2,7 +2,6 @@
 #include "assay/buffer/cbor.hpp"
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 
 #include "material.hpp"
@@ -35,19 +34,7 @@ class Decode final : public Pair {
       use(read);
     }
   }
-  void yardstick(std::size_t times) override {
-    const std::byte* from = input_.data();
-    std::size_t size = size_;
-    for (std::size_t i = 0; i < times; ++i) {
-      hide(from);
-      hide(size);
-      void* to = std::malloc(size);
-      hide(to);
-      std::memcpy(to, from, size);
-      hide(to);
-      std::free(to);
-    }
-  }
+  void yardstick(std::size_t times) override { copies_by_hand(input_.data(), size_, times); }
 
  private:
   std::size_t size_;

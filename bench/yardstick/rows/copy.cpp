@@ -1,7 +1,5 @@
 // B7, B8: a deep copy, by clone and by the first write to a value that others share.
 #include <array>
-#include <cstdlib>
-#include <cstring>
 
 #include "material.hpp"
 
@@ -13,19 +11,7 @@ class Copying : public Pair {
  public:
   explicit Copying(std::size_t size) : size_(size), bytes_(pattern(size)) {}
 
-  void yardstick(std::size_t times) final {
-    const std::byte* from = bytes_.data();
-    std::size_t size = size_;
-    for (std::size_t i = 0; i < times; ++i) {
-      hide(from);
-      hide(size);
-      void* to = std::malloc(size);
-      hide(to);
-      std::memcpy(to, from, size);
-      hide(to);
-      std::free(to);
-    }
-  }
+  void yardstick(std::size_t times) final { copies_by_hand(bytes_.data(), size_, times); }
 
  protected:
   std::size_t size_;

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -100,6 +102,19 @@ struct RawSlice {
   }
 };
 static_assert(sizeof(RawSlice) == sizeof(Bytes));
+
+/// A yardstick: malloc, memcpy and free.
+inline void copies_by_hand(const std::byte* from, std::size_t size, std::size_t times) noexcept {
+  for (std::size_t i = 0; i < times; ++i) {
+    hide(from);
+    hide(size);
+    void* to = std::malloc(size);
+    hide(to);
+    std::memcpy(to, from, size);
+    hide(to);
+    std::free(to);
+  }
+}
 
 /// A yardstick: one atomic increment each, all of one counter.
 inline void increments(std::atomic<std::uint32_t>& counter, std::size_t count) noexcept {
