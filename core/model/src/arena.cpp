@@ -29,7 +29,7 @@ struct Segment {
   std::byte* view = nullptr;
   std::byte* alias = nullptr;
   std::size_t size = 0;
-  Access access = Access::device;
+  View access = View::device;
   std::uint64_t offset = 0;    ///< in the memory file
   std::size_t used = 0;        ///< bytes given out, from the front
   std::size_t packed_end = 0;  ///< where the page that takes small blocks ends; 0: none
@@ -50,7 +50,7 @@ struct Arena {
   int file = -1;
   std::uint64_t file_size = 0;
   std::map<std::uint64_t, std::unique_ptr<Segment>> segments;  ///< by address; not in quarantine
-  std::array<Segment*, 3> open{};                              ///< by Access: takes blocks
+  std::array<Segment*, 3> open{};                              ///< by View: takes blocks
   struct Quarantined {
     std::byte* view;
     std::size_t size;
@@ -91,7 +91,7 @@ std::byte* map_window(Arena& all, std::uint64_t offset, std::size_t size, int pr
   }
 }
 
-Segment* add_segment(Arena& all, Access access, std::size_t size) {
+Segment* add_segment(Arena& all, View access, std::size_t size) {
   if (all.file < 0) all.file = memfd_create("assay-cuda-model", MFD_CLOEXEC);
   if (all.file < 0) return nullptr;
   const std::uint64_t offset = all.file_size;
@@ -143,7 +143,7 @@ void retire(Arena& all, Segment& segment) {
 }
 
 /// The segment of which `size` bytes in whole pages can be taken.
-Segment* segment_for(Arena& all, Access access, std::size_t size) {
+Segment* segment_for(Arena& all, View access, std::size_t size) {
   if (size > segment_bytes / 4) return add_segment(all, access, size);
   Segment*& open = all.open[static_cast<std::size_t>(access)];
   if (open != nullptr && open->size - open->used >= size) return open;
@@ -162,12 +162,12 @@ bool protect(const Segment& segment, std::size_t at, std::size_t size, bool open
 }
 
 /// Takes whole pages; their offset in `segment`.
-std::optional<std::size_t> take_pages(Arena& all, Access access, std::size_t size,
+std::optional<std::size_t> take_pages(Arena& all, View access, std::size_t size,
                                       Segment*& segment) {
   segment = segment_for(all, access, size);
   if (segment == nullptr) return std::nullopt;
   const std::size_t at = segment->used;
-  const bool open = access != Access::device || ASSAY_MODEL_BROKEN("device_memory_is_closed");
+  const bool open = access != View::device || ASSAY_MODEL_BROKEN("device_memory_is_closed");
   if (open && !protect(*segment, at, size, true)) {
     if (!is_open(all, *segment)) retire(all, *segment);
     return std::nullopt;
@@ -180,7 +180,7 @@ Block block_at(const Segment& segment, std::size_t at, std::size_t capacity) {
   return {segment.address() + at, segment.alias + at, capacity};
 }
 
-std::optional<Block> take_packed(Arena& all, Access access, std::size_t capacity) {
+std::optional<Block> take_packed(Arena& all, View access, std::size_t capacity) {
   const std::size_t page = page_size();
   Segment* segment = all.open[static_cast<std::size_t>(access)];
   if (segment == nullptr || segment->packed_end - segment->packed_used < capacity) {
@@ -216,13 +216,13 @@ std::uint64_t quarantined_bytes() noexcept {
   return all.quarantine_bytes;
 }
 
-std::optional<Block> take_block(Access access, std::size_t size) {
+std::optional<Block> take_block(View access, std::size_t size) {
   constexpr std::size_t size_max = std::size_t{1} << 47;
   if (size == 0 || size > size_max) return std::nullopt;
   Arena& all = arena();
   const std::scoped_lock lock(all.mutex);
   const std::size_t packed = round_up(size, block_alignment);
-  if (access != Access::host && packed < page_size()) return take_packed(all, access, packed);
+  if (access != View::host && packed < page_size()) return take_packed(all, access, packed);
   const std::size_t capacity = round_up(size, page_size());
   Segment* segment = nullptr;
   const std::optional<std::size_t> at = take_pages(all, access, capacity, segment);
@@ -235,7 +235,7 @@ void close_block(const Block& block) noexcept {
   Arena& all = arena();
   const std::scoped_lock lock(all.mutex);
   Segment& segment = segment_of(all, block);
-  if (segment.access == Access::device) return;  // was never open
+  if (segment.access == View::device) return;  // was never open
   if (ASSAY_MODEL_BROKEN("freed_memory_is_closed")) return;
   const std::size_t at = block.address - segment.address();
   const std::size_t page = round_down(at, page_size());

@@ -16,7 +16,7 @@
 namespace assay::cuda::model {
 
 /// Device blocks are never open to the host. A packed host block may share a page with others.
-enum class Access : std::uint8_t { device, host, host_packed };
+enum class View : std::uint8_t { device, host, host_packed };
 
 struct Block {
   std::uint64_t address = 0;
@@ -28,7 +28,7 @@ inline constexpr std::size_t block_alignment = 512;  ///< of every block: what d
 
 /// **Errors** empty if the system has no address space or no mapping left, even without quarantine.
 /// **Cost** no system call for device blocks but for a new segment; one mprotect for host blocks.
-[[nodiscard]] std::optional<Block> take_block(Access access, std::size_t size);
+[[nodiscard]] std::optional<Block> take_block(View access, std::size_t size);
 
 /// The program has freed the block: its view closes (a page that is shared, with the last block on
 /// it). The alias works until give_back().

@@ -20,7 +20,8 @@ namespace assay::cuda::model {
 namespace {
 
 constexpr std::array<const char*, assay_model_object_count> object_names{
-    "context", "device", "managed", "pinned", "registered", "stream", "event", "module"};
+    "context", "device", "managed", "pinned",      "registered", "stream", "event",
+    "module",  "pool",   "pooled",  "reservation", "physical",   "mapping"};
 
 std::uint64_t live_objects(std::uint32_t object) {
   switch (object) {
@@ -32,6 +33,8 @@ std::uint64_t live_objects(std::uint32_t object) {
     case assay_model_stream: return live_streams();
     case assay_model_event: return live_events();
     case assay_model_module: return live_modules();
+    case assay_model_pooled: return memory_use(Kind::pooled).objects;
+    case assay_model_mapping: return memory_use(Kind::mapped).objects;
     default: return 0;
   }
 }
@@ -42,6 +45,8 @@ std::uint64_t live_bytes(std::uint32_t object) {
     case assay_model_managed: return memory_use(Kind::managed).bytes;
     case assay_model_pinned: return memory_use(Kind::pinned).bytes;
     case assay_model_registered: return memory_use(Kind::registered).bytes;
+    case assay_model_pooled: return memory_use(Kind::pooled).bytes;
+    case assay_model_mapping: return memory_use(Kind::mapped).bytes;
     default: return 0;
   }
 }

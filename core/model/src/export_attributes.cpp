@@ -88,7 +88,7 @@ Status give(void* data, Value value) {
 }
 
 bool has_host_pointer(const Allocation& allocation) {
-  return allocation.kind != Kind::device;
+  return host_reaches(allocation);
 }
 
 /// Where the host finds what lies at `address`, by either of its addresses.

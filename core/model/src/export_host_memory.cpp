@@ -94,7 +94,7 @@ Status cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
     return answer(Rule::register_read_only, Status::not_supported);
   }
   const AllocationRef other = first_overlap(range);
-  if (other != nullptr && (other->kind == Kind::device || other->kind == Kind::managed)) {
+  if (other != nullptr && other->kind != Kind::pinned && other->kind != Kind::registered) {
     return answer(Rule::register_foreign, Status::invalid_value);
   }
   return register_host(range, flags, call.context(), call.site());

@@ -23,7 +23,6 @@ namespace assay::cuda::model {
 
 namespace {
 
-constexpr std::size_t kind_count = 4;
 constexpr std::size_t device_max = 8;
 constexpr std::size_t history_max = 1 << 16;
 
@@ -52,27 +51,12 @@ Book& book() {
   return *the_book;
 }
 
-/// The model's own part of an allocation: gives the block back with the last reference.
-struct Owned final : Allocation {
-  Block block;  ///< capacity 0: registered memory
-  bool separate_device_address = false;
-
-  ~Owned() {
-    if (block.capacity != 0) give_back(block);
-    if (separate_device_address) release_faulting(device_address, size);
-  }
-};
-
-const Owned& owned(const Allocation& allocation) {
-  return static_cast<const Owned&>(allocation);
-}
-
 std::size_t index_of(Kind kind) {
   return static_cast<std::size_t>(kind);
 }
 
 bool on_device(Kind kind) {
-  return kind == Kind::device || kind == Kind::managed;
+  return kind != Kind::pinned && kind != Kind::registered;
 }
 
 /// Bytes that the block takes of the capacity.
@@ -126,7 +110,7 @@ void fill_fresh(const Allocation& allocation) {
 }
 
 /// Enters the allocation. Pre: the lock is held.
-void enter(Book& all, const std::shared_ptr<Owned>& allocation) {
+void enter(Book& all, const AllocationRef& allocation) {
   all.live[allocation->address] = allocation;
   if (allocation->device_address != allocation->address) {
     all.by_device[allocation->device_address] = allocation;
@@ -135,8 +119,7 @@ void enter(Book& all, const std::shared_ptr<Owned>& allocation) {
   ++use.objects;
   use.bytes += allocation->size;
   if (on_device(allocation->kind)) {
-    all.device_bytes[static_cast<std::size_t>(allocation->context->device)] +=
-        charge_of(allocation->kind, allocation->size);
+    all.device_bytes[static_cast<std::size_t>(allocation->device)] += allocation->charge;
   }
 }
 
@@ -148,10 +131,9 @@ void remove(Book& all, const AllocationRef& allocation, const Site& site) {
   --use.objects;
   use.bytes -= allocation->size;
   if (on_device(allocation->kind) && !ASSAY_MODEL_BROKEN("free_credits_capacity")) {
-    all.device_bytes[static_cast<std::size_t>(allocation->context->device)] -=
-        charge_of(allocation->kind, allocation->size);
+    all.device_bytes[static_cast<std::size_t>(allocation->device)] -= allocation->charge;
   }
-  const Block& block = owned(*allocation).block;
+  const Block& block = allocation->block;
   if (block.capacity != 0) close_block(block);
   if (allocation->kind == Kind::managed && !ASSAY_MODEL_BROKEN("free_forgets_advice")) {
     forget_pages({block.address, block.capacity});
@@ -166,10 +148,10 @@ void remove(Book& all, const AllocationRef& allocation, const Site& site) {
   }
 }
 
-Access access_of(Kind kind) {
-  if (kind == Kind::device) return Access::device;
+View view_of(Kind kind) {
+  if (kind == Kind::device || kind == Kind::pooled) return View::device;
   const bool packed = kind == Kind::managed && profile().managed_shares_pages;
-  return packed ? Access::host_packed : Access::host;
+  return packed ? View::host_packed : View::host;
 }
 
 /// Where the driver's device addresses of host memory differ from the host's.
@@ -180,19 +162,17 @@ bool device_address_differs(Kind kind, unsigned flags) {
 }
 
 /// Sets the device address. False if there is no address space for a separate one.
-bool choose_device_address(Owned& allocation) {
+bool choose_device_address(Allocation& allocation) {
   allocation.device_address = allocation.address;
   if (!device_address_differs(allocation.kind, allocation.flags)) return true;
   const std::uint64_t separate = reserve_faulting(allocation.size);
   if (separate == 0) return false;
   allocation.device_address = separate;
-  allocation.separate_device_address = true;
   return true;
 }
 
 /// Pre: the lock is held.
-bool fits(const Book& all, Kind kind, std::size_t size, Device device) {
-  const std::uint64_t charge = charge_of(kind, size);
+bool fits(const Book& all, Kind kind, std::uint64_t charge, Device device) {
   if (on_device(kind)) {
     const std::uint64_t limit = all.capacity != 0 ? all.capacity : profile().capacity_bytes;
     const std::uint64_t used = all.device_bytes[static_cast<std::size_t>(device)];
@@ -206,43 +186,111 @@ bool fits(const Book& all, Kind kind, std::size_t size, Device device) {
 
 }  // namespace
 
+bool host_reaches(const Allocation& allocation) noexcept {
+  return allocation.kind != Kind::device && allocation.kind != Kind::pooled &&
+         allocation.kind != Kind::mapped;
+}
+
+Allocation::~Allocation() {
+  if (block.capacity != 0) give_back(block);
+  const bool separate = device_address != address && device_address != 0;
+  if (separate) release_faulting(device_address, size);
+}
+
 const char* name_of(Kind kind) noexcept {
-  constexpr std::array<const char*, kind_count> names{"device", "managed", "pinned", "registered"};
+  constexpr std::array<const char*, kind_count> names{"device",     "managed", "pinned",
+                                                      "registered", "pooled",  "mapped"};
   return names[index_of(kind)];
 }
 
-Status allocate(Kind kind, std::size_t size, unsigned flags, ContextRecord& context,
-                const Site& site, AllocationRef& out) noexcept try {
+namespace {
+
+/// Makes and enters memory of the arena; `charge` is what it takes of the capacity.
+Status make_allocation(const std::shared_ptr<Allocation>& allocation, AllocationRef& out) {
   constexpr std::size_t size_max = std::size_t{1} << 47;
-  auto allocation = std::make_shared<Owned>();
+  const Kind kind = allocation->kind;
   Book& all = book();
   const std::scoped_lock lock(all.mutex);
-  if (size > size_max || !fits(all, kind, size, context.device)) {
+  if (allocation->size > size_max || !fits(all, kind, allocation->charge, allocation->device)) {
     return answer(Rule::memory_capacity, Status::out_of_memory);
   }
-  const std::optional<Block> block = take_block(access_of(kind), size);
+  const std::optional<Block> block = take_block(view_of(kind), allocation->size);
   if (!block) return answer(Rule::memory_system, Status::out_of_memory);
 
   allocation->block = *block;
   allocation->address = block->address;
-  allocation->size = size;
-  allocation->kind = kind;
-  allocation->flags = flags;
-  allocation->context = &context;
   allocation->id = ASSAY_MODEL_BROKEN("buffer_id_is_new") ? 1 : ++all.last_id;
   allocation->alias = block->alias;
-  allocation->allocated = site;
-  if (kind == Kind::managed) allocation->attach_flags = flags;
+  if (kind == Kind::managed) allocation->attach_flags = allocation->flags;
   if (!choose_device_address(*allocation)) {
     close_block(*block);
     return answer(Rule::memory_system, Status::out_of_memory);
   }
   fill_fresh(*allocation);
   enter(all, allocation);
-  out = std::move(allocation);
+  out = allocation;
   return Status::success;
+}
+
+}  // namespace
+
+Status allocate(Kind kind, std::size_t size, unsigned flags, ContextRecord& context,
+                const Site& site, AllocationRef& out) noexcept try {
+  auto allocation = std::make_shared<Allocation>();
+  allocation->size = size;
+  allocation->kind = kind;
+  allocation->flags = flags;
+  allocation->context = &context;
+  allocation->device = context.device;
+  allocation->charge = charge_of(kind, size);
+  allocation->allocated = site;
+  return make_allocation(allocation, out);
 } catch (const std::bad_alloc&) {
   return answer(Rule::memory_system, Status::out_of_memory);
+}
+
+Status allocate_uncharged(Kind kind, std::size_t size, unsigned flags, Device device,
+                          const Site& site, AllocationRef& out) noexcept try {
+  auto allocation = std::make_shared<Allocation>();
+  allocation->size = size;
+  allocation->kind = kind;
+  allocation->flags = flags;
+  allocation->device = device;
+  allocation->allocated = site;
+  return make_allocation(allocation, out);
+} catch (const std::bad_alloc&) {
+  return answer(Rule::memory_system, Status::out_of_memory);
+}
+
+void enter_allocation(const AllocationRef& allocation, const Site& site) {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  allocation->id = ASSAY_MODEL_BROKEN("buffer_id_is_new") ? 1 : ++all.last_id;
+  allocation->allocated = site;
+  enter(all, allocation);
+}
+
+bool take_out(const AllocationRef& allocation, const Site& site) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  const auto found = all.live.find(allocation->address);
+  if (found == all.live.end() || found->second != allocation) return false;
+  remove(all, allocation, site);
+  return true;
+}
+
+bool charge_device(Device device, std::uint64_t bytes) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  if (!fits(all, Kind::device, bytes, device)) return false;
+  all.device_bytes[static_cast<std::size_t>(device)] += bytes;
+  return true;
+}
+
+void credit_device(Device device, std::uint64_t bytes) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  all.device_bytes[static_cast<std::size_t>(device)] -= bytes;
 }
 
 Status register_host(Range range, unsigned flags, ContextRecord& context, const Site& site) noexcept
@@ -252,15 +300,17 @@ Status register_host(Range range, unsigned flags, ContextRecord& context, const 
   if (overlap_in(all, range) != nullptr) {
     return answer(Rule::register_overlap, Status::host_memory_already_registered);
   }
-  if (!fits(all, Kind::registered, range.size, context.device)) {
+  if (!fits(all, Kind::registered, charge_of(Kind::registered, range.size), context.device)) {
     return answer(Rule::memory_capacity, Status::out_of_memory);
   }
-  auto allocation = std::make_shared<Owned>();
+  auto allocation = std::make_shared<Allocation>();
   allocation->address = range.address;
   allocation->size = range.size;
   allocation->kind = Kind::registered;
   allocation->flags = flags;
   allocation->context = &context;
+  allocation->device = context.device;
+  allocation->charge = range.size;
   allocation->id = ++all.last_id;
   allocation->alias = reinterpret_cast<std::byte*>(range.address);
   allocation->allocated = site;
@@ -331,7 +381,7 @@ void set_host_access(const Allocation& allocation, bool open) noexcept {
   const std::scoped_lock lock(all.mutex);
   const auto found = all.live.find(allocation.address);
   if (found == all.live.end() || found->second.get() != &allocation) return;  // freed meanwhile
-  protect_block(owned(allocation).block, open);
+  protect_block(allocation.block, open);
 }
 
 std::vector<AllocationRef> managed_allocations() {

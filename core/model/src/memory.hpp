@@ -16,12 +16,15 @@
 #include <string_view>
 #include <vector>
 
+#include "arena.hpp"
 #include "context.hpp"
 #include "site.hpp"
 
 namespace assay::cuda::model {
 
-enum class Kind : std::uint8_t { device, managed, pinned, registered };
+/// `pooled` is device memory given out in stream order; `mapped` is memory mapped by hand.
+enum class Kind : std::uint8_t { device, managed, pinned, registered, pooled, mapped };
+inline constexpr std::size_t kind_count = 6;
 [[nodiscard]] const char* name_of(Kind kind) noexcept;
 
 struct Range {
@@ -31,6 +34,9 @@ struct Range {
 [[nodiscard]] constexpr bool overlap(Range a, Range b) noexcept {
   return a.address < b.address + b.size && b.address < a.address + a.size;
 }
+
+struct PoolBlock;  // pool.hpp: a place in stream order
+struct Mapping;    // virtual_memory.hpp: which physical memory, and who may use it
 
 /// A live piece of memory. Whoever holds a reference may read and write through `alias`, also after
 /// the program has freed it.
@@ -42,21 +48,34 @@ struct Allocation {
   std::size_t size = 0;       ///< as asked, the only bytes that copies may touch
   Kind kind = Kind::device;
   unsigned flags = 0;                ///< of the call that made it, DEVICEMAP added
-  ContextRecord* context = nullptr;  ///< in which it was made
+  ContextRecord* context = nullptr;  ///< with which it ends; null: memory of pools, mappings
+  Device device = 0;                 ///< on which, or in whose context, it was made
   std::uint64_t id = 0;              ///< BUFFER_ID: never reused
   std::uint64_t device_address = 0;  ///< what GetDevicePointer gives
   std::byte* alias = nullptr;        ///< its bytes, for the model
   Site allocated;
+  Block block;               ///< the arena's, given back at the end; capacity 0: none of its
+  std::uint64_t charge = 0;  ///< bytes that it takes of its device's or the host's capacity
+  std::shared_ptr<PoolBlock> pooled;  ///< of any memory that a pool gave out, managed memory too
+  std::shared_ptr<Mapping> mapped;    ///< of Kind::mapped
   std::atomic<bool> sync_memops{false};
   // Managed memory, where host and device may not use it at once.
   unsigned attach_flags = mem_attach_global;  ///< GLOBAL, HOST or SINGLE
   Stream attach_stream = nullptr;             ///< of SINGLE
+
+  Allocation() = default;
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+  ~Allocation();
 
   [[nodiscard]] bool contains(std::uint64_t at) const noexcept {
     return at - address < size || at - device_address < size;
   }
 };
 using AllocationRef = std::shared_ptr<Allocation>;
+
+/// May the host read and write it at its address?
+[[nodiscard]] bool host_reaches(const Allocation& allocation) noexcept;
 
 /// The live allocation or registration in which `address` lies, by its host or its device address.
 /// **Cost** O(log n). **Threads** any; the lock of memory.cpp is taken last and calls nothing out.

@@ -11,6 +11,22 @@ namespace assay::cuda::model {
 Status allocate(Kind kind, std::size_t size, unsigned flags, ContextRecord& context,
                 const Site& site, AllocationRef& out) noexcept;
 
+/// The same for memory that does not end with a context and whose bytes somebody else charges: a
+/// pool for what it holds. Pre: kind is managed, pinned or pooled.
+Status allocate_uncharged(Kind kind, std::size_t size, unsigned flags, Device device,
+                          const Site& site, AllocationRef& out) noexcept;
+
+/// Enters an allocation made elsewhere, without a block of the arena: gives it its id.
+void enter_allocation(const AllocationRef& allocation, const Site& site);
+
+/// Takes that very allocation out, as take_out() does. False if it was gone before.
+bool take_out(const AllocationRef& allocation, const Site& site) noexcept;
+
+/// Bytes of device memory that are no allocation's: a pool's reserve, physical memory of a handle.
+/// False beyond the capacity.
+[[nodiscard]] bool charge_device(Device device, std::uint64_t bytes) noexcept;
+void credit_device(Device device, std::uint64_t bytes) noexcept;
+
 /// Enters registered host memory. Errors: 712 for an overlap, 2.
 Status register_host(Range range, unsigned flags, ContextRecord& context,
                      const Site& site) noexcept;

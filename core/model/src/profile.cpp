@@ -13,6 +13,7 @@
 #include <map>
 #include <string_view>
 
+#include "arena.hpp"
 #include "assay/cuda/abi/model_control.hpp"
 #include "attributes.hpp"
 #include "immortal.hpp"
@@ -36,7 +37,21 @@ constexpr Named named_profiles[] = {
      "managed_shares_pages = 0\n"},
     // The oldest driver that assay supports.
     {"driver_11_8", "driver_version = 11080\n"},
+    // The first driver with locations and with pools of a largest size. (13.0 is h200's.)
+    {"driver_12_2", "driver_version = 12020\n"},
+    // As some virtual GPUs are: what came with 10.2 and 11.2 is in the library, not on the device.
+    {"no_pools", "attribute.memory_pools_supported = 0\n"},
+    {"no_virtual_memory", "attribute.virtual_memory_management_supported = 0\n"},
+    {"odd_granularity",
+     "granularity_bytes = 4194304\n"
+     "recommended_granularity_bytes = 16777216\n"},
+    {"two_devices", "devices = 2\n"},
+    // Out of memory comes early: 96 MiB on the device, 64 MiB pinned.
+    {"small_capacity",
+     "capacity_bytes = 100663296\n"
+     "host_capacity_bytes = 67108864\n"},
 };
+static_assert(std::size(named_profiles) == std::size(abi::model_profiles));
 
 const Named* find_named(std::string_view name) {
   for (const Named& profile : named_profiles) {
@@ -66,6 +81,15 @@ bool read_flag(std::string_view text, bool& out) {
   int value = 0;
   if (!read_number(text, 0, 1, value)) return false;
   out = value == 1;
+  return true;
+}
+
+/// A power of two, from a page to 1 GiB.
+bool read_granularity(std::string_view text, std::uint64_t& out) {
+  std::uint64_t value = 0;
+  if (!read_number(text, std::uint64_t{page_size()}, std::uint64_t{1} << 30, value)) return false;
+  if ((value & (value - 1)) != 0) return false;
+  out = value;
   return true;
 }
 
@@ -107,6 +131,10 @@ Outcome set_key(Profile& profile, std::string_view key, std::string_view value) 
     good = read_number(value, std::uint64_t{0}, bytes_max, profile.fill_bytes);
   } else if (key == "seed") {
     good = read_number(value, std::uint64_t{0}, ~std::uint64_t{0}, profile.seed);
+  } else if (key == "granularity_bytes") {
+    good = read_granularity(value, profile.granularity_bytes);
+  } else if (key == "recommended_granularity_bytes") {
+    good = read_granularity(value, profile.recommended_granularity_bytes);
   } else if (key == "free_waits") {
     good = read_flag(value, profile.free_waits);
   } else if (key == "managed_shares_pages") {

@@ -25,6 +25,8 @@ struct Profile {
   std::uint64_t host_capacity_bytes = 256ULL << 30;  ///< pinned memory
   /// Of a fresh block at most so many bytes are filled, half at each end: a page costs a fault.
   std::uint64_t fill_bytes = 16ULL << 10;
+  std::uint64_t granularity_bytes = 2ULL << 20;  ///< of physical memory and mappings: the minimum
+  std::uint64_t recommended_granularity_bytes = 2ULL << 20;
   std::uint64_t seed = 1;            ///< of the fill pattern
   bool free_waits = true;            ///< cuMemFree waits for work on the block ("typical")
   bool managed_shares_pages = true;  ///< small managed blocks may lie on one page

@@ -24,8 +24,11 @@ struct RuleText {
 
 constexpr std::array<RuleText, rule_count> rule_texts{{
 #define ASSAY_MODEL_RULE(id, source, text) {#id, source, text},
+#include "batch_rules.def"
+#include "pool_rules.def"
 #include "rules.def"
 #include "stream_rules.def"
+#include "virtual_rules.def"
 #undef ASSAY_MODEL_RULE
 }};
 

@@ -12,11 +12,14 @@ namespace assay::cuda::model {
 
 using namespace abi;
 
-/// rules.def: contexts and memory; stream_rules.def: streams, copies, kernels.
+/// rules.def: contexts and memory; stream_rules.def: streams, copies, kernels; the others by name.
 enum class Rule : std::uint16_t {
 #define ASSAY_MODEL_RULE(id, source, text) id,
+#include "batch_rules.def"
+#include "pool_rules.def"
 #include "rules.def"
 #include "stream_rules.def"
+#include "virtual_rules.def"
 #undef ASSAY_MODEL_RULE
   count
 };

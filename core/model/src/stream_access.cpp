@@ -66,7 +66,7 @@ Status find_host_operand(const void* address, std::size_t size, Operand& operand
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   if (at == 0) return answer(Rule::copy_host_pointer, Status::invalid_value);
   if (const AllocationRef found = find_allocation(at); found != nullptr) {
-    if (found->kind == Kind::device) return answer(Rule::copy_host_pointer, Status::invalid_value);
+    if (!host_reaches(*found)) return answer(Rule::copy_host_pointer, Status::invalid_value);
     return find_device_operand(at, size, operand);
   }
   if (size != 0 && !is_mapped(at, size)) {

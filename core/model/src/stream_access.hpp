@@ -18,8 +18,8 @@ struct Operand {
   [[nodiscard]] bool is_pageable() const noexcept { return allocation == nullptr; }
   /// Memory of the device, or managed, which may be there: nothing that the host waits for.
   [[nodiscard]] bool is_device() const noexcept {
-    return allocation != nullptr &&
-           (allocation->kind == Kind::device || allocation->kind == Kind::managed);
+    return allocation != nullptr && allocation->kind != Kind::pinned &&
+           allocation->kind != Kind::registered;
   }
   [[nodiscard]] bool is_managed() const noexcept {
     return allocation != nullptr && allocation->kind == Kind::managed;

@@ -17,6 +17,11 @@ enum assay_model_object : std::uint32_t {
   assay_model_stream,
   assay_model_event,
   assay_model_module,
+  assay_model_pool,         ///< cuMemPoolCreate; one destroyed counts until its last block is free
+  assay_model_pooled,       ///< blocks of stream-ordered device memory
+  assay_model_reservation,  ///< cuMemAddressReserve
+  assay_model_physical,     ///< cuMemCreate, until the last handle and mapping are gone
+  assay_model_mapping,      ///< cuMemMap
   assay_model_object_count,
 };
 
@@ -65,6 +70,17 @@ const assay_model_control* assay_cuda_model();
 namespace assay::cuda::abi {
 inline constexpr std::uint32_t model_control_abi = 1;
 inline constexpr const char* model_marker = "assay_cuda_model";
+
+/// The profiles that the model knows by name; any other is a file.
+inline constexpr const char* model_profiles[] = {"h200",
+                                                 "no_concurrent_managed_access",
+                                                 "driver_11_8",
+                                                 "driver_12_2",
+                                                 "no_pools",
+                                                 "no_virtual_memory",
+                                                 "odd_granularity",
+                                                 "two_devices",
+                                                 "small_capacity"};
 
 // The environment that the model reads when it is loaded.
 inline constexpr const char* model_profile_variable = "ASSAY_MODEL_PROFILE";  ///< name or file
