@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "assay/cuda/abi/kernels.hpp"
 #include "model_fixture.hpp"
 
 namespace assay::cuda::model_test {
@@ -59,9 +60,10 @@ inline DevicePointer mapped_memory(std::size_t size) {
   return address;
 }
 
-inline void unmap_and_free(DevicePointer address, std::size_t size) {
-  EXPECT_STATUS(0, cuMemUnmap(address, size));
-  EXPECT_STATUS(0, cuMemAddressFree(address, size));
+/// `mapped` bytes, all that is mapped, from the beginning of a reservation.
+inline void unmap_and_free(DevicePointer address, std::size_t mapped, std::size_t reserved = 0) {
+  EXPECT_STATUS(0, cuMemUnmap(address, mapped));
+  EXPECT_STATUS(0, cuMemAddressFree(address, reserved == 0 ? mapped : reserved));
 }
 
 inline std::vector<unsigned char> bytes_at(DevicePointer address, std::size_t size) {
@@ -69,6 +71,31 @@ inline std::vector<unsigned char> bytes_at(DevicePointer address, std::size_t si
   EXPECT_STATUS(0, cuMemcpyDtoH_v2(bytes.data(), address, size));
   return bytes;
 }
+
+inline AccessDesc for_device(Device device, AccessFlags flags) {
+  return {{LocationType::device, device}, flags};
+}
+
+inline unsigned long long access_of(DevicePointer address, Device device = 0) {
+  const Location location{LocationType::device, device};
+  unsigned long long flags = 42;
+  EXPECT_STATUS(0, cuMemGetAccess(&flags, &location, address));
+  return flags;
+}
+
+struct FillKernel {
+  FillKernel() {
+    Module module = nullptr;
+    EXPECT_STATUS(0, cuModuleLoadData(&module, kernel_ptx));
+    EXPECT_STATUS(0, cuModuleGetFunction(&function, module, FillParameters::entry));
+  }
+  void launch(DevicePointer address, std::size_t bytes, Stream stream = nullptr) const {
+    std::uint64_t values[4] = {address, bytes / sizeof(std::uint64_t), 0x1111, 0};
+    void* arguments[4] = {&values[0], &values[1], &values[2], &values[3]};
+    EXPECT_STATUS(0, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, arguments, nullptr));
+  }
+  abi::Function function = nullptr;
+};
 
 /// Is there a diagnosis that has all these parts?
 inline bool diagnosed(const std::vector<std::string>& parts) {
