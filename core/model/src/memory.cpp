@@ -380,6 +380,17 @@ std::string history_of(std::uint64_t address) {
          ", made by " + describe(freed.allocated) + ", freed by " + describe(freed.freed);
 }
 
+void forget_history(Range range) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  auto first = at_or_before(all.freed, range.address);
+  if (first == all.freed.end()) first = all.freed.begin();
+  while (first != all.freed.end() && first->first < range.address + range.size) {
+    const bool within = overlap(range, {first->first, first->second.size});
+    first = within ? all.freed.erase(first) : std::next(first);
+  }
+}
+
 void set_host_access(const Allocation& allocation, bool open) noexcept {
   Book& all = book();
   const std::scoped_lock lock(all.mutex);

@@ -26,6 +26,9 @@ void enter_allocation(const AllocationRef& allocation, const Site& site);
 /// memory is filled at both ends only: touching every page would be the cost of a large allocation.
 void fill_fresh(std::byte* alias, std::size_t size, std::uint64_t id) noexcept;
 
+/// What was freed there is of no account any more: the addresses begin anew.
+void forget_history(Range range) noexcept;
+
 /// Takes that very allocation out, as take_out() does. False if it was gone before.
 bool take_out(const AllocationRef& allocation, const Site& site) noexcept;
 

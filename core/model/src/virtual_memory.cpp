@@ -229,6 +229,7 @@ Status reserve_addresses(std::size_t size, std::size_t alignment, const Site& si
   made->alias = static_cast<std::byte*>(pointer_at(take_addresses(size)));
   if (made->alias == nullptr) return answer(Rule::memory_system, Status::out_of_memory);
   made->reserved = site;
+  forget_history(made->range);
   State& all = state();
   const std::scoped_lock lock(all.mutex);
   all.reservations.emplace(taken, made);
