@@ -69,6 +69,11 @@ std::string gone_text(const Running& running, Access access, Range range) {
          history_with_reservations(range.address);
 }
 
+std::string access_text(const Allocation& mapping) {
+  const Site set = mapping.mapped->access_set();
+  return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
+}
+
 // Refuses what is gone, or not the device's to use, with a fault.
 bool is_refused(const Operand& operand, Access access, Running& running) {
   const Range range = operand.range;
@@ -86,10 +91,10 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
   }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
-  diagnose(Rule::access_forbidden, gone_text(running, access, range) + ": device " +
-                                       std::to_string(running.device) +
-                                       " was not given that access to " +
-                                       describe_range(forbidden->address, forbidden->size));
+  diagnose(Rule::access_forbidden,
+           gone_text(running, access, range) + ": device " + std::to_string(running.device) +
+               " was not given that access to " +
+               describe_range(forbidden->address, forbidden->size) + access_text(*forbidden));
   running.fault = answer(Rule::access_forbidden, Status::illegal_address);
   return true;
 }
