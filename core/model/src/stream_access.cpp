@@ -113,9 +113,12 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
   }
   // What the program mapped itself, it may have unmapped, registered or not.
   if (!is_mapped(range.address, range.size)) {
-    diagnose(Rule::host_memory_gone, describe(running.site) +
-                                         " used host memory that is unmapped by now: " +
-                                         describe_range(range.address, range.size));
+    std::string text = describe(running.site) + " used host memory that is unmapped by now: " +
+                       describe_range(range.address, range.size);
+    if (!operand.is_pageable()) {
+      text += ", registered by " + describe(operand.allocation->allocated);
+    }
+    diagnose(Rule::host_memory_gone, text);
     return nullptr;
   }
   auto* const bytes = reinterpret_cast<std::byte*>(range.address);

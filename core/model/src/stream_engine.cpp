@@ -93,6 +93,25 @@ void end_streams_of(ContextRecord& context) noexcept {
   end_modules_of(context);
 }
 
+bool host_reads_early(Range range) noexcept {
+  const std::optional<PendingWork> work = scheduler().pending_write(range);
+  if (!work) return false;
+  diagnose(Rule::host_read_early, "the host reads " + describe_range(range.address, range.size) +
+                                      ", which the unfinished work of " + describe(work->site) +
+                                      " writes");
+  return true;
+}
+
+std::string describe_busy() {
+  const std::optional<StreamScheduler::Busy> busy = scheduler().busy_work();
+  if (!busy) return "the device was busy";
+  std::string text = "the work of " + describe(busy->work) + " has not been waited for";
+  if (busy->destroyed) {
+    text += "; " + describe(*busy->destroyed) + " destroyed its stream, which waits for nothing";
+  }
+  return text;
+}
+
 void open_all_gates() noexcept {
   scheduler().open_gates();
 }

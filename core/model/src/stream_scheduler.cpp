@@ -64,6 +64,7 @@ Status StreamScheduler::destroy_stream(Stream stream) {
   if (streams_.erase(stream) == nullptr) return Status::context_is_destroyed;
   const Lock lock(mutex_);
   queue->destroyed = true;
+  if (const Site* call = this_thread().call) queue->ended = *call;
   queue->handle = nullptr;
   forget_spent_queues();
   return Status::success;
@@ -113,6 +114,7 @@ void StreamScheduler::enqueue_locked(const QueuePointer& queue, Operation operat
     queue->completed = queue->running ? queue->completed : ticket;
     return;
   }
+  if (operation.device_work) queue->device_work = operation.site;
   add_default_order(queue, after);
   if (options_.exclusive) {
     for (const StreamMark& mark : after) queue->joins.push_back({ticket, mark});
@@ -285,6 +287,20 @@ std::optional<PendingWork> StreamScheduler::pending_work(Range range) {
   for (const QueuePointer& queue : queues_) {
     for (const QueueEntry& entry : queue->pending) {
       if (touches(entry.operation, range)) {
+        return PendingWork{entry.operation.name, entry.operation.site};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<PendingWork> StreamScheduler::pending_write(Range range) {
+  const Lock lock(mutex_);
+  for (const QueuePointer& queue : queues_) {
+    for (const QueueEntry& entry : queue->pending) {
+      const auto& writes = entry.operation.writes;
+      if (std::any_of(writes.begin(), writes.end(),
+                      [&](Range written) { return share(written, range); })) {
         return PendingWork{entry.operation.name, entry.operation.site};
       }
     }

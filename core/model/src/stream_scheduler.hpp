@@ -75,6 +75,7 @@ class StreamScheduler {
 
   /// Pending work that touches the range: the first found.
   [[nodiscard]] std::optional<PendingWork> pending_work(Range range);
+  [[nodiscard]] std::optional<PendingWork> pending_write(Range range);
   void wait_for_range(Range range);
   /// The same for what calls without a stream have left to do: a driver has it in hand.
   void wait_for_sync_forms(Range range);
@@ -97,6 +98,12 @@ class StreamScheduler {
     Stream stream;  ///< null: a default stream, or a destroyed one
   };
   [[nodiscard]] std::vector<Active> active_streams();
+  /// Device work that keeps one of them busy, and the call that destroyed its stream.
+  struct Busy {
+    Site work;
+    std::optional<Site> destroyed;
+  };
+  [[nodiscard]] std::optional<Busy> busy_work();
 
   [[nodiscard]] std::vector<QueuePointer> live_streams() const;
   [[nodiscard]] std::vector<EventPointer> live_events() const;
