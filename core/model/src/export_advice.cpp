@@ -57,8 +57,9 @@ Status check_device(Device device) {
   return Status::success;
 }
 
-/// Checks a location and gives its plain form: a node by number.
-Status check_location(Location& location) {
+}  // namespace
+
+Status check_location(Location& location) noexcept {
   switch (location.type) {
     case LocationType::device: return check_device(location.id);
     case LocationType::host: location.id = 0; return Status::success;
@@ -72,6 +73,8 @@ Status check_location(Location& location) {
   }
   return answer(Rule::location_type, Status::invalid_value);
 }
+
+namespace {
 
 Location location_of(Device device) {
   return device == device_cpu ? Location{LocationType::host, 0}

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "arena.hpp"
+#include "discards.hpp"
 #include "immortal.hpp"
 #include "memory_book.hpp"
 #include "mutants.hpp"
@@ -138,6 +139,7 @@ void remove(Book& all, const AllocationRef& allocation, const Site& site) {
   if (allocation->kind == Kind::managed && !ASSAY_MODEL_BROKEN("free_forgets_advice")) {
     forget_pages({block.address, block.capacity});
   }
+  end_discard({allocation->address, allocation->size});
 
   all.freed[allocation->address] = {allocation->size, allocation->kind, allocation->allocated,
                                     site};

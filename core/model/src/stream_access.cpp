@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "discards.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
@@ -34,9 +35,23 @@ AllocationRef find_for_size(std::uint64_t address, std::size_t size) noexcept {
 }
 
 std::string gone_text(const Running& running, Access access, Range range) {
-  const char* what = access == Access::read ? " read " : " wrote ";
+  const bool reads = access == Access::read || access == Access::read_some;
+  const char* what = reads ? " read " : access == Access::discard ? " discarded " : " wrote ";
   return describe(running.site) + what + describe_range(range.address, range.size) + ", " +
          history_of(range.address);
+}
+
+bool writes(Access access) {
+  return access == Access::write || access == Access::update;
+}
+
+/// What becomes of discarded bytes that a device uses; `bytes` are the range's.
+void note_discarded_use(Range range, const std::byte* bytes, Access access,
+                        const Running& running) {
+  if (access == Access::read || access == Access::update) {
+    look_for_discarded(range, bytes, running.site);
+  }
+  if (writes(access)) end_discard(range);
 }
 
 }  // namespace
@@ -90,8 +105,9 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
       running.fault = answer(Rule::access_after_free, Status::illegal_address);
       return nullptr;
     }
-    if (allocation.kind == Kind::managed) {
-      note_device_access(range, running.device, access == Access::write);
+    if (allocation.kind == Kind::managed && access != Access::discard) {
+      note_device_access(range, running.device, writes(access));
+      note_discarded_use(range, alias_of(allocation, range.address), access, running);
     }
     if (allocation.kind != Kind::registered) return alias_of(allocation, range.address);
   }
@@ -102,7 +118,9 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
                                          describe_range(range.address, range.size));
     return nullptr;
   }
-  return reinterpret_cast<std::byte*>(range.address);
+  auto* const bytes = reinterpret_cast<std::byte*>(range.address);
+  note_discarded_use(range, bytes, access, running);
+  return bytes;
 }
 
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
@@ -117,7 +135,10 @@ std::byte* use_address(Range range, Access access, Running& running) noexcept {
     }
   } else if (profile().has(DeviceAttribute::pageable_memory_access) &&
              is_mapped(range.address, range.size)) {
-    return reinterpret_cast<std::byte*>(range.address);  // HMM, ATS: all of the process's memory
+    // HMM, ATS: all of the process's memory
+    auto* const bytes = reinterpret_cast<std::byte*>(range.address);
+    note_discarded_use(range, bytes, access, running);
+    return bytes;
   }
   diagnose(Rule::access_nowhere, gone_text(running, access, range));
   running.fault = answer(Rule::access_nowhere, Status::illegal_address);

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "call.hpp"
 #include "configuration.hpp"
+#include "graves.hpp"
 #include "immortal.hpp"
 #include "kernel_modules.hpp"
 #include "profile.hpp"
@@ -31,9 +33,13 @@ Status find_queue(Stream stream, ContextRecord* current, QueuePointer& queue) no
   switch (scheduler().find_stream(stream, current, queue)) {
     case Status::success: break;
     case Status::context_is_destroyed:
-      return answer(Rule::stream_destroyed, Status::context_is_destroyed);
-    case Status::invalid_handle: return answer(Rule::stream_unknown, Status::invalid_handle);
-    default: return answer(Rule::no_current_context, Status::invalid_context);
+      return refuse(Rule::stream_destroyed, Status::context_is_destroyed,
+                    "uses a stream that is gone: " + epitaph(stream));
+    case Status::invalid_handle:
+      return refuse(Rule::stream_unknown, Status::invalid_handle, "uses a value that is no stream");
+    default:
+      return refuse(Rule::no_current_context, Status::invalid_context,
+                    "uses the default stream " + describe_lack_of_context());
   }
   const Status sticky = queue->context->sticky.load(std::memory_order_acquire);
   return sticky == Status::success ? sticky : answer(Rule::poisoned, sticky);
@@ -74,9 +80,15 @@ void finish_sync_forms(Range range) noexcept {
 }
 
 void end_streams_of(ContextRecord& context) noexcept {
+  for (const QueuePointer& queue : scheduler().live_streams()) {
+    if (queue->context == &context) bury_handle(queue->handle, queue->created, context.ended);
+  }
+  for (const auto& [handle, event] : scheduler().live_event_handles()) {
+    if (event->context == &context) bury_handle(handle, event->created, context.ended);
+  }
   for (const PendingWork& lost : scheduler().end_context(context)) {
     diagnose(Rule::context_ended_with_work,
-             "a context ended before the work of " + describe(lost.site) + " was waited for");
+             describe(context) + " before the work of " + describe(lost.site) + " was waited for");
   }
   end_modules_of(context);
 }

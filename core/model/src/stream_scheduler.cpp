@@ -259,6 +259,11 @@ Status StreamScheduler::synchronize(const EventPointer& event) {
   return status;
 }
 
+bool StreamScheduler::is_recorded(const StreamEvent& event) {
+  const Lock lock(mutex_);
+  return event.recorded.queue != nullptr;
+}
+
 Status StreamScheduler::elapsed(const EventPointer& start, const EventPointer& end, float& ms) {
   const Lock lock(mutex_);
   for (const EventPointer& event : {start, end}) {
@@ -403,6 +408,10 @@ std::vector<QueuePointer> StreamScheduler::live_streams() const {
   std::vector<QueuePointer> live;
   for (auto& [handle, queue] : streams_.all()) live.push_back(std::move(queue));
   return live;
+}
+
+std::vector<std::pair<Event, EventPointer>> StreamScheduler::live_event_handles() const {
+  return events_.all();
 }
 
 std::vector<EventPointer> StreamScheduler::live_events() const {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "handle_table.hpp"
@@ -68,6 +69,7 @@ class StreamScheduler {
   void wait_event(const QueuePointer& queue, const EventPointer& event, Site site);
   [[nodiscard]] Status query(const EventPointer& event);
   [[nodiscard]] Status synchronize(const EventPointer& event);
+  [[nodiscard]] bool is_recorded(const StreamEvent& event);
   /// Errors: 400 never recorded or without timing, 600 not complete.
   [[nodiscard]] Status elapsed(const EventPointer& start, const EventPointer& end, float& ms);
 
@@ -98,6 +100,7 @@ class StreamScheduler {
 
   [[nodiscard]] std::vector<QueuePointer> live_streams() const;
   [[nodiscard]] std::vector<EventPointer> live_events() const;
+  [[nodiscard]] std::vector<std::pair<Event, EventPointer>> live_event_handles() const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
