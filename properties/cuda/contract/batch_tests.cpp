@@ -14,7 +14,7 @@ using abi::LocationType;
 using abi::RangeAttribute;
 using Attribute = DeviceAttribute;
 
-constexpr std::size_t size = 2 * page;
+constexpr std::size_t size = page;
 constexpr Location device_0{LocationType::device, 0};
 constexpr Location the_host{LocationType::host, 0};
 
