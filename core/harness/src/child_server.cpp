@@ -80,9 +80,9 @@ std::string describe_end(const CaseRun& run) {
       text = run.signal != 0
                  ? fmt::format("killed by signal {} ({})", run.signal, ::strsignal(run.signal))
                  : fmt::format("exit {}", run.exit_code);
-      text += " " + describe_step(run.step);
+      text += fmt::format(" {}", describe_step(run.step));
       break;
-    case CaseRun::End::hung: text = "no progress " + describe_step(run.step); break;
+    case CaseRun::End::hung: text = fmt::format("no progress {}", describe_step(run.step)); break;
     case CaseRun::End::unmade:
       return fmt::format("could not be made: {}", name_of(static_cast<ErrorCode>(run.error_code)));
     case CaseRun::End::server_lost: text = "the child that serves the cases died"; break;
