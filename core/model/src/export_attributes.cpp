@@ -4,6 +4,7 @@
 #include "call.hpp"
 #include "memory.hpp"
 #include "page_policy.hpp"
+#include "pool.hpp"
 #include "profile.hpp"
 #include "range_check.hpp"
 #include "stream_engine.hpp"
@@ -99,7 +100,16 @@ std::uint64_t offset_in(const Allocation& allocation, std::uint64_t address) {
 unsigned access_of(const Allocation& allocation) {
   const bool read_only =
       allocation.kind == Kind::registered && (allocation.flags & host_register_read_only) != 0;
+  if (const ContextRecord* context = current_context();
+      context != nullptr && allocation.pooled != nullptr) {
+    if (!pool_permits(allocation, context->device, false)) return 0;
+    if (!pool_permits(allocation, context->device, true)) return 1;
+  }
   return static_cast<unsigned>(read_only ? AccessFlags::read : AccessFlags::read_write);
+}
+
+MemPool pool_of(const Allocation& allocation) {
+  return allocation.pooled == nullptr ? nullptr : allocation.pooled->pool->handle;
 }
 
 /// Pre: `address` lies in the allocation, `data` is not null.
@@ -108,7 +118,8 @@ Status write_pointer_attribute(void* data, PointerAttribute attribute, const All
   const std::uint64_t offset = offset_in(allocation, address);
   const bool host = allocation.kind == Kind::pinned || allocation.kind == Kind::registered;
   switch (attribute) {
-    case PointerAttribute::context: return give(data, allocation.context->handle);
+    case PointerAttribute::context:  // memory of pools belongs to none
+      return give(data, allocation.context == nullptr ? Context{} : allocation.context->handle);
     case PointerAttribute::memory_type:
       return give(data, host ? MemoryType::host : MemoryType::device);
     case PointerAttribute::device_pointer: return give(data, allocation.device_address + offset);
@@ -121,7 +132,7 @@ Status write_pointer_attribute(void* data, PointerAttribute attribute, const All
     case PointerAttribute::buffer_id: return give(data, allocation.id);
     case PointerAttribute::is_managed:
       return give(data, allocation.kind == Kind::managed ? 1U : 0U);
-    case PointerAttribute::device_ordinal: return give(data, allocation.context->device);
+    case PointerAttribute::device_ordinal: return give(data, allocation.device);
     case PointerAttribute::is_legacy_cuda_ipc_capable:
       return give(data, allocation.kind == Kind::device ? 1U : 0U);
     case PointerAttribute::range_start_addr:
@@ -136,7 +147,7 @@ Status write_pointer_attribute(void* data, PointerAttribute attribute, const All
                             ? 1U
                             : 0U);
     case PointerAttribute::access_flags: return give(data, access_of(allocation));
-    case PointerAttribute::mempool_handle: return give(data, MemPool{nullptr});
+    case PointerAttribute::mempool_handle: return give(data, pool_of(allocation));
     case PointerAttribute::memory_block_id: return give(data, allocation.id);
     case PointerAttribute::p2p_tokens: break;  // of a kernel interface that the model has not
   }

@@ -1,5 +1,6 @@
 // Events.
 #include "call.hpp"
+#include "pool.hpp"
 #include "stream_engine.hpp"
 
 namespace assay::cuda::model {
@@ -78,7 +79,10 @@ Status cuEventSynchronize(Event handle) {
   ASSAY_MODEL_CALL(cuEventSynchronize, context);
   EventPointer event;
   const Status status = find(handle, event);
-  return status == Status::success ? scheduler().synchronize(event) : status;
+  if (status != Status::success) return status;
+  const Status waited = scheduler().synchronize(event);
+  release_unused_reserve();
+  return waited;
 }
 
 Status cuEventElapsedTime(float* out, Event start_handle, Event end_handle) {

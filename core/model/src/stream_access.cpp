@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "pool.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
@@ -26,9 +27,15 @@ bool exceeds(const Allocation& allocation, const Range& range) {
   return range.size > allocation.size - offset;
 }
 
+// A driver does not look at the place in stream order of a pool's memory.
+AllocationRef find_live_or_stale(std::uint64_t address) noexcept {
+  AllocationRef found = find_allocation(address);
+  return found != nullptr ? found : find_stale(address);
+}
+
 // Size 0 is fine at any address of an allocation, and just past it [?].
 AllocationRef find_for_size(std::uint64_t address, std::size_t size) noexcept {
-  AllocationRef found = find_allocation(address);
+  AllocationRef found = find_live_or_stale(address);
   if (found == nullptr && size == 0 && address != 0) found = find_allocation(address - 1);
   return found;
 }
@@ -85,7 +92,17 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
   const Range range = operand.range;
   if (!operand.is_pageable()) {
     const Allocation& allocation = *operand.allocation;
-    if (find_allocation(range.address) != operand.allocation) {
+    if (!pool_permits(allocation, running.device, access == Access::write)) {
+      diagnose(Rule::pool_no_access, gone_text(running, access, range) +
+                                         ": its pool gives device " +
+                                         std::to_string(running.device) + " no such access");
+      running.fault = answer(Rule::pool_no_access, Status::illegal_address);
+      return nullptr;
+    }
+    // A pool's memory stays mapped after its free: a late access finds stale bytes, and was
+    // diagnosed when it was enqueued.
+    const bool stale = allocation.pooled != nullptr;
+    if (!stale && find_allocation(range.address) != operand.allocation) {
       diagnose(Rule::access_after_free, gone_text(running, access, range));
       running.fault = answer(Rule::access_after_free, Status::illegal_address);
       return nullptr;
@@ -106,7 +123,7 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
 }
 
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
-  if (AllocationRef found = find_allocation(range.address); found != nullptr) {
+  if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
     if (!exceeds(*operand.allocation, operand.range)) {
       if (!may_use(*operand.allocation, running.stream)) {
