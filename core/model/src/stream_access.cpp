@@ -84,8 +84,8 @@ std::string gone_text(const Running& running, Access access, Range range) {
          history_with_reservations(range.address);
 }
 
-std::string access_text(const Allocation& mapping) {
-  const Site set = mapping.mapped->access_set();
+std::string access_text(const Allocation& of) {
+  const Site set = of.mapped != nullptr ? of.mapped->access_set() : pool_access_set(of);
   return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
 }
 
