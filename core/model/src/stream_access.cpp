@@ -58,9 +58,14 @@ const Allocation* first_gone(const Operand& operand) {
   return nullptr;
 }
 
+bool is_permitted(const Allocation& allocation, Device device, Access access) {
+  return permits(allocation, device, access) &&
+         pool_permits(allocation, device, access == Access::write);
+}
+
 const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
   if (operand.allocation == nullptr || operand.range.size == 0) return nullptr;
-  if (!permits(*operand.allocation, device, access)) return operand.allocation.get();
+  if (!is_permitted(*operand.allocation, device, access)) return operand.allocation.get();
   for (const AllocationRef& mapping : operand.further) {
     if (!permits(*mapping, device, access)) return mapping.get();
   }
@@ -81,8 +86,8 @@ std::string gone_text(const Running& running, Access access, Range range) {
          history_with_reservations(range.address);
 }
 
-std::string access_text(const Allocation& mapping) {
-  const Site set = mapping.mapped->access_set();
+std::string access_text(const Allocation& of) {
+  const Site set = of.mapped != nullptr ? of.mapped->access_set() : pool_access_set(of);
   return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
 }
 
