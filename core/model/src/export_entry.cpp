@@ -27,12 +27,24 @@ void* address_of(Signature* function) {
 #define cuCtxGetId implement_cuCtxGetId
 #define cuMemAdvise_v2 implement_cuMemAdvise_v2
 #define cuMemPrefetchAsync_v2 implement_cuMemPrefetchAsync_v2
+#define cuMemGetDefaultMemPool implement_cuMemGetDefaultMemPool
+#define cuMemGetMemPool implement_cuMemGetMemPool
+#define cuMemSetMemPool implement_cuMemSetMemPool
+#define cuMemPrefetchBatchAsync implement_cuMemPrefetchBatchAsync
+#define cuMemDiscardBatchAsync implement_cuMemDiscardBatchAsync
+#define cuMemDiscardAndPrefetchBatchAsync implement_cuMemDiscardAndPrefetchBatchAsync
 #define ASSAY_DRIVER_FUNCTION(symbol, base, version, need, parameters) \
   ASSAY_MODEL_HAS_##need({#base, version, address_of(symbol)}, )
 const Row rows[] = {
 #include "assay/cuda/abi/driver_functions.def"
 };
 #undef ASSAY_DRIVER_FUNCTION
+#undef cuMemSetMemPool
+#undef cuMemGetMemPool
+#undef cuMemGetDefaultMemPool
+#undef cuMemDiscardAndPrefetchBatchAsync
+#undef cuMemDiscardBatchAsync
+#undef cuMemPrefetchBatchAsync
 #undef cuMemPrefetchAsync_v2
 #undef cuMemAdvise_v2
 #undef cuCtxGetId

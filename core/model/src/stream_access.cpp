@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "discards.hpp"
+#include "pool.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
@@ -27,6 +29,12 @@ bool exceeds(const Allocation& allocation, const Range& range) {
   return range.size > allocation.size - offset;
 }
 
+// A driver does not look at the place in stream order of a pool's memory.
+AllocationRef find_live_or_stale(std::uint64_t address) noexcept {
+  AllocationRef found = find_allocation(address);
+  return found != nullptr ? found : find_stale(address);
+}
+
 // Does the range lie in live memory from end to end? Finds the mappings that it runs over.
 bool reaches_end(Operand& operand) {
   if (!exceeds(*operand.allocation, operand.range)) return true;
@@ -39,7 +47,10 @@ bool reaches_end(Operand& operand) {
 }
 
 // The first of the operand's allocations that is no longer live; null if all are.
+// A pool's memory stays mapped after its free: a late access finds stale bytes, and was diagnosed
+// when it was enqueued.
 const Allocation* first_gone(const Operand& operand) {
+  if (operand.allocation->pooled != nullptr) return nullptr;
   if (find_allocation(operand.range.address) != operand.allocation) return operand.allocation.get();
   for (const AllocationRef& mapping : operand.further) {
     if (find_allocation(mapping->address) != mapping) return mapping.get();
@@ -58,13 +69,14 @@ const Allocation* first_forbidden(const Operand& operand, Access access, Device 
 
 // Size 0 is fine at any address of an allocation, and just past it [?].
 AllocationRef find_for_size(std::uint64_t address, std::size_t size) noexcept {
-  AllocationRef found = find_allocation(address);
+  AllocationRef found = find_live_or_stale(address);
   if (found == nullptr && size == 0 && address != 0) found = find_allocation(address - 1);
   return found;
 }
 
 std::string gone_text(const Running& running, Access access, Range range) {
-  const char* what = access == Access::read ? " read " : " wrote ";
+  const bool reads = access == Access::read || access == Access::read_some;
+  const char* what = reads ? " read " : access == Access::discard ? " discarded " : " wrote ";
   return describe(running.site) + what + describe_range(range.address, range.size) + ", " +
          history_with_reservations(range.address);
 }
@@ -89,6 +101,12 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
     running.fault = answer(rule, Status::illegal_address);
     return true;
   }
+  if (!pool_permits(*operand.allocation, running.device, writes(access))) {
+    diagnose(Rule::pool_no_access, gone_text(running, access, range) + ": its pool gives device " +
+                                       std::to_string(running.device) + " no such access");
+    running.fault = answer(Rule::pool_no_access, Status::illegal_address);
+    return true;
+  }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
   diagnose(Rule::access_forbidden,
@@ -97,6 +115,15 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
                describe_range(forbidden->address, forbidden->size) + access_text(*forbidden));
   running.fault = answer(Rule::access_forbidden, Status::illegal_address);
   return true;
+}
+
+/// What becomes of discarded bytes that a device uses; `bytes` are the range's.
+void note_discarded_use(Range range, const std::byte* bytes, Access access,
+                        const Running& running) {
+  if (access == Access::read || access == Access::update) {
+    look_for_discarded(range, bytes, running.site);
+  }
+  if (writes(access)) end_discard(range);
 }
 
 }  // namespace
@@ -151,23 +178,29 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
   if (!operand.is_pageable()) {
     const Allocation& allocation = *operand.allocation;
     if (is_refused(operand, access, running)) return nullptr;
-    if (allocation.kind == Kind::managed) {
-      note_device_access(range, running.device, access == Access::write);
+    if (allocation.kind == Kind::managed && access != Access::discard) {
+      note_device_access(range, running.device, writes(access));
+      note_discarded_use(range, alias_of(allocation, range.address), access, running);
     }
     if (allocation.kind != Kind::registered) return alias_of(allocation, range.address);
   }
   // What the program mapped itself, it may have unmapped, registered or not.
   if (!is_mapped(range.address, range.size)) {
-    diagnose(Rule::host_memory_gone, describe(running.site) +
-                                         " used host memory that is unmapped by now: " +
-                                         describe_range(range.address, range.size));
+    std::string text = describe(running.site) + " used host memory that is unmapped by now: " +
+                       describe_range(range.address, range.size);
+    if (!operand.is_pageable()) {
+      text += ", registered by " + describe(operand.allocation->allocated);
+    }
+    diagnose(Rule::host_memory_gone, text);
     return nullptr;
   }
-  return reinterpret_cast<std::byte*>(range.address);
+  auto* const bytes = reinterpret_cast<std::byte*>(range.address);
+  note_discarded_use(range, bytes, access, running);
+  return bytes;
 }
 
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
-  if (AllocationRef found = find_allocation(range.address); found != nullptr) {
+  if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
     if (reaches_end(operand)) {
       if (!may_use(*operand.allocation, running.stream)) {
@@ -180,7 +213,10 @@ std::byte* use_address(Range range, Access access, Running& running) noexcept {
     }
   } else if (profile().has(DeviceAttribute::pageable_memory_access) &&
              is_mapped(range.address, range.size)) {
-    return reinterpret_cast<std::byte*>(range.address);  // HMM, ATS: all of the process's memory
+    // HMM, ATS: all of the process's memory
+    auto* const bytes = reinterpret_cast<std::byte*>(range.address);
+    note_discarded_use(range, bytes, access, running);
+    return bytes;
   }
   diagnose(Rule::access_nowhere, gone_text(running, access, range));
   running.fault = answer(Rule::access_nowhere, Status::illegal_address);

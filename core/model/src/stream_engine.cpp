@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "call.hpp"
 #include "configuration.hpp"
+#include "graves.hpp"
 #include "immortal.hpp"
 #include "kernel_modules.hpp"
+#include "pool.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
 
@@ -21,7 +24,7 @@ bool host_and_device_exclude_each_other() noexcept {
 
 StreamScheduler& scheduler() noexcept {
   static Immortal<StreamScheduler> the_scheduler(
-      StreamScheduler::Hooks{.activity = refresh_host_access},
+      StreamScheduler::Hooks{.activity = refresh_host_access, .enqueued = check_pool_order},
       StreamScheduler::Options{.eager = eager(),
                                .exclusive = host_and_device_exclude_each_other()});
   return *the_scheduler;
@@ -31,9 +34,13 @@ Status find_queue(Stream stream, ContextRecord* current, QueuePointer& queue) no
   switch (scheduler().find_stream(stream, current, queue)) {
     case Status::success: break;
     case Status::context_is_destroyed:
-      return answer(Rule::stream_destroyed, Status::context_is_destroyed);
-    case Status::invalid_handle: return answer(Rule::stream_unknown, Status::invalid_handle);
-    default: return answer(Rule::no_current_context, Status::invalid_context);
+      return refuse(Rule::stream_destroyed, Status::context_is_destroyed,
+                    "uses a stream that is gone: " + epitaph(stream));
+    case Status::invalid_handle:
+      return refuse(Rule::stream_unknown, Status::invalid_handle, "uses a value that is no stream");
+    default:
+      return refuse(Rule::no_current_context, Status::invalid_context,
+                    "uses the default stream " + describe_lack_of_context());
   }
   const Status sticky = queue->context->sticky.load(std::memory_order_acquire);
   return sticky == Status::success ? sticky : answer(Rule::poisoned, sticky);
@@ -54,11 +61,16 @@ Status enqueue(Stream stream, ContextRecord* current, Operation operation) noexc
 Status synchronize(Stream stream, ContextRecord* current) noexcept {
   QueuePointer queue;
   const Status status = find_queue(stream, current, queue);
-  return status == Status::success ? scheduler().synchronize(queue) : status;
+  if (status != Status::success) return status;
+  const Status waited = scheduler().synchronize(queue);
+  release_unused_reserve();
+  return waited;
 }
 
 Status synchronize_context(ContextRecord& context) noexcept {
-  return scheduler().synchronize_context(context);
+  const Status status = scheduler().synchronize_context(context);
+  release_unused_reserve();
+  return status;
 }
 
 std::optional<PendingWork> pending_work(Range range) noexcept {
@@ -74,11 +86,36 @@ void finish_sync_forms(Range range) noexcept {
 }
 
 void end_streams_of(ContextRecord& context) noexcept {
+  for (const QueuePointer& queue : scheduler().live_streams()) {
+    if (queue->context == &context) bury_handle(queue->handle, queue->created, context.ended);
+  }
+  for (const auto& [handle, event] : scheduler().live_event_handles()) {
+    if (event->context == &context) bury_handle(handle, event->created, context.ended);
+  }
   for (const PendingWork& lost : scheduler().end_context(context)) {
     diagnose(Rule::context_ended_with_work,
-             "a context ended before the work of " + describe(lost.site) + " was waited for");
+             describe(context) + " before the work of " + describe(lost.site) + " was waited for");
   }
   end_modules_of(context);
+}
+
+bool host_reads_early(Range range) noexcept {
+  const std::optional<PendingWork> work = scheduler().pending_write(range);
+  if (!work) return false;
+  diagnose(Rule::host_read_early, "the host reads " + describe_range(range.address, range.size) +
+                                      ", which the unfinished work of " + describe(work->site) +
+                                      " writes");
+  return true;
+}
+
+std::string describe_busy() {
+  const std::optional<StreamScheduler::Busy> busy = scheduler().busy_work();
+  if (!busy) return "the device was busy";
+  std::string text = "the work of " + describe(busy->work) + " has not been waited for";
+  if (busy->destroyed) {
+    text += "; " + describe(*busy->destroyed) + " destroyed its stream, which waits for nothing";
+  }
+  return text;
 }
 
 void open_all_gates() noexcept {
