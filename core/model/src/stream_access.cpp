@@ -212,10 +212,11 @@ Range hold_mapped(Range range, Running& running) {
 
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
   for (const AllocationRef& launched : running.held) {
-    const bool within = launched->mapped && overlap({launched->address, launched->size}, range);
-    if (within && is_refused({launched, {launched->address, 1}, {}}, access, running)) {
-      return nullptr;
-    }
+    const Range mapping{launched->address, launched->size};
+    if (launched->mapped == nullptr || !overlap(mapping, range)) continue;
+    const std::uint64_t begin = std::max(mapping.address, range.address);
+    const std::uint64_t end = std::min(mapping.address + mapping.size, range.address + range.size);
+    if (is_refused({launched, {begin, end - begin}, {}}, access, running)) return nullptr;
   }
   if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
