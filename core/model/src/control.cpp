@@ -14,6 +14,7 @@
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
+#include "virtual_memory.hpp"
 
 namespace assay::cuda::model {
 
@@ -34,6 +35,8 @@ std::uint64_t live_objects(std::uint32_t object) {
     case assay_model_event: return live_events();
     case assay_model_module: return live_modules();
     case assay_model_pooled: return memory_use(Kind::pooled).objects;
+    case assay_model_reservation: return reservation_use().objects;
+    case assay_model_physical: return physical_use().objects;
     case assay_model_mapping: return memory_use(Kind::mapped).objects;
     default: return 0;
   }
@@ -46,6 +49,8 @@ std::uint64_t live_bytes(std::uint32_t object) {
     case assay_model_pinned: return memory_use(Kind::pinned).bytes;
     case assay_model_registered: return memory_use(Kind::registered).bytes;
     case assay_model_pooled: return memory_use(Kind::pooled).bytes;
+    case assay_model_reservation: return reservation_use().bytes;
+    case assay_model_physical: return physical_use().bytes;
     case assay_model_mapping: return memory_use(Kind::mapped).bytes;
     default: return 0;
   }
@@ -62,6 +67,7 @@ std::string live_object_lines() {
             describe_range(allocation->address, allocation->size) + ", made by " +
             describe(allocation->allocated) + "\n";
   }
+  for (const std::string& line : live_virtual_objects()) text += "live " + line + "\n";
   for (const std::string& line : live_stream_objects()) text += "live " + line + "\n";
   return text;
 }

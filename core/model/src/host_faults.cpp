@@ -9,6 +9,7 @@
 #include "process.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
+#include "virtual_memory.hpp"
 
 namespace assay::cuda::model {
 
@@ -34,6 +35,12 @@ void diagnose_live(const Allocation& allocation, std::uint64_t address) {
 void diagnose_fault(std::uint64_t address) {
   if (const AllocationRef live = find_allocation(address); live != nullptr) {
     diagnose_live(*live, address);
+    return;
+  }
+  if (const auto reservation = find_reservation(address); reservation != nullptr) {
+    diagnose(Rule::host_access_device, "the host touched " + describe_range(address, 1) +
+                                           ", which " + describe(reservation->reserved) +
+                                           " reserved and nobody mapped");
     return;
   }
   const std::string history = history_of(address);
