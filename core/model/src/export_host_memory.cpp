@@ -42,6 +42,9 @@ Status cuMemFreeHost(void* pointer) {
   ASSAY_MODEL_CALL(cuMemFreeHost, context);
   if (pointer == nullptr) return answer(Rule::free_null, Status::success);
   const AllocationRef live = find_allocation(address_of(pointer));
+  if (live != nullptr && live->pooled != nullptr) {
+    return refuse_free(address_of(pointer), call.site());
+  }
   if (live != nullptr && live->kind == Kind::pinned && live->address == address_of(pointer)) {
     settle_before_free(*live, call.site());
   }

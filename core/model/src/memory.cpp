@@ -250,13 +250,15 @@ Status allocate(Kind kind, std::size_t size, unsigned flags, ContextRecord& cont
 }
 
 Status allocate_uncharged(Kind kind, std::size_t size, unsigned flags, Device device,
-                          const Site& site, AllocationRef& out) noexcept try {
+                          const Site& site, AllocationRef& out,
+                          std::shared_ptr<PoolBlock> pooled) noexcept try {
   auto allocation = std::make_shared<Allocation>();
   allocation->size = size;
   allocation->kind = kind;
   allocation->flags = flags;
   allocation->device = device;
   allocation->allocated = site;
+  allocation->pooled = std::move(pooled);
   return make_allocation(allocation, out);
 } catch (const std::bad_alloc&) {
   return answer(Rule::memory_system, Status::out_of_memory);
