@@ -59,9 +59,14 @@ const Allocation* first_gone(const Operand& operand) {
   return nullptr;
 }
 
+bool is_permitted(const Allocation& allocation, Device device, Access access) {
+  return permits(allocation, device, access) &&
+         pool_permits(allocation, device, access == Access::write);
+}
+
 const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
   if (operand.allocation == nullptr || operand.range.size == 0) return nullptr;
-  if (!permits(*operand.allocation, device, access)) return operand.allocation.get();
+  if (!is_permitted(*operand.allocation, device, access)) return operand.allocation.get();
   for (const AllocationRef& mapping : operand.further) {
     if (!permits(*mapping, device, access)) return mapping.get();
   }
