@@ -11,7 +11,6 @@
 #include "rules.hpp"
 #include "stream_engine.hpp"
 #include "virtual_memory.hpp"
-#include "virtual_refusals.hpp"
 
 namespace assay::cuda::model {
 
@@ -87,9 +86,11 @@ std::string gone_text(const Running& running, Access access, Range range) {
          history_with_reservations(range.address);
 }
 
-std::string access_text(const Allocation& mapping) {
+std::string forbidden_text(const Allocation& mapping, Device device) {
   const Site set = mapping.mapped->access_set();
-  return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
+  return history_of(mapping.address) + ": device " + std::to_string(device) +
+         " was not given that access, " +
+         (set.call == 0 ? "none was ever set" : "last set by " + describe(set));
 }
 
 // Refuses what is gone, or not the device's to use, with a fault.
@@ -115,10 +116,10 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
   }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
-  diagnose(Rule::access_forbidden,
-           gone_text(running, access, range) + ": device " + std::to_string(running.device) +
-               " was not given that access to " +
-               describe_range(forbidden->address, forbidden->size) + access_text(*forbidden));
+  const char* what = writes(access) ? " wrote " : " read ";
+  diagnose(Rule::access_forbidden, describe(running.site) + what +
+                                       describe_range(range.address, range.size) + ", " +
+                                       forbidden_text(*forbidden, running.device));
   running.fault = answer(Rule::access_forbidden, Status::illegal_address);
   return true;
 }
@@ -177,7 +178,9 @@ Status find_any_operand(std::uint64_t address, std::size_t size, Operand& operan
 Status check_access(const Operand& operand, Access access, Device device) noexcept {
   const Allocation* const forbidden = first_forbidden(operand, access, device);
   if (forbidden == nullptr) return Status::success;
-  return refuse_access(Rule::access_denied, operand.range, *forbidden, device);
+  return refuse(Rule::access_denied, Status::invalid_value,
+                "uses " + describe_range(operand.range.address, operand.range.size) + ", " +
+                    forbidden_text(*forbidden, device));
 }
 
 std::byte* use(const Operand& operand, Access access, Running& running) noexcept {
@@ -206,7 +209,19 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
   return bytes;
 }
 
+Range hold_mapped(Range range, Running& running) {
+  std::vector<AllocationRef> mappings = mappings_over(range);
+  running.held.insert(running.held.end(), mappings.begin(), mappings.end());
+  return range;
+}
+
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
+  for (const AllocationRef& launched : running.held) {
+    const bool within = launched->mapped && overlap({launched->address, launched->size}, range);
+    if (within && is_refused({launched, {launched->address, 1}, {}}, access, running)) {
+      return nullptr;
+    }
+  }
   if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
     if (reaches_end(operand)) {
