@@ -59,8 +59,7 @@ const Allocation* first_gone(const Operand& operand) {
 }
 
 bool is_permitted(const Allocation& allocation, Device device, Access access) {
-  return permits(allocation, device, access) &&
-         pool_permits(allocation, device, access == Access::write);
+  return permits(allocation, device, access) && pool_permits(allocation, device, writes(access));
 }
 
 const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
@@ -87,7 +86,8 @@ std::string gone_text(const Running& running, Access access, Range range) {
 }
 
 std::string forbidden_text(const Allocation& mapping, Device device) {
-  const Site set = mapping.mapped->access_set();
+  const Site set =
+      mapping.mapped != nullptr ? mapping.mapped->access_set() : pool_access_set(mapping);
   return history_of(mapping.address) + ": device " + std::to_string(device) +
          " was not given that access, " +
          (set.call == 0 ? "none was ever set" : "last set by " + describe(set));
@@ -106,12 +106,6 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
     }
     diagnose(rule, std::move(text));
     running.fault = answer(rule, Status::illegal_address);
-    return true;
-  }
-  if (!pool_permits(*operand.allocation, running.device, writes(access))) {
-    diagnose(Rule::pool_no_access, gone_text(running, access, range) + ": its pool gives device " +
-                                       std::to_string(running.device) + " no such access");
-    running.fault = answer(Rule::pool_no_access, Status::illegal_address);
     return true;
   }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);

@@ -232,7 +232,7 @@ TEST_F(Mistakes, 30_MappedWhereItCannotBe) {
   const DevicePointer address = half_mapped(d);
   const AllocationHandle handle = physical(d, unit);
   expect_status(Status::invalid_value, d.cu.cuMemMap(address, unit, 0, handle, 0));
-  expect_diagnosed("map_mapped", {"cuMemMap (call ", "where cuMemMap (call "});
+  expect_diagnosed("map_mapped", {"cuMemMap (call ", "made by cuMemMap (call "});
   expect_status(Status::invalid_value, d.cu.cuMemMap(address + unit, unit, unit, handle, 0));
   expect_diagnosed("map_offset", {"cuMemMap (call ", "offset 2097152"});
   expect_status(Status::invalid_value, d.cu.cuMemMap(address + unit, 2 * unit, 0, handle, 0));
@@ -245,7 +245,7 @@ TEST_F(Mistakes, 31_MappedMemoryUsedBeforeAccessIsSet) {
   Driver& d = start();
   const DevicePointer address = half_mapped(d);
   expect_status(Status::invalid_value, d.cu.cuMemsetD8_v2(address, 1, page));
-  expect_diagnosed("access_denied", {"cuMemsetD8_v2 (call ", "mapped by cuMemMap (call "});
+  expect_diagnosed("access_denied", {"cuMemsetD8_v2 (call ", "made by cuMemMap (call "});
   end_half_mapped(d, address);
   expect_fault(
       [] {
@@ -261,7 +261,7 @@ TEST_F(Mistakes, 32_UnmappedInPartOrFreedWhileMapped) {
   expect_status(Status::invalid_value, d.cu.cuMemUnmap(address, unit / 2));
   expect_diagnosed("unmap_range", {"cuMemUnmap (call ", "made by cuMemMap (call "});
   expect_status(Status::invalid_value, d.cu.cuMemAddressFree(address, 2 * unit));
-  expect_diagnosed("reservation_mapped", {"cuMemAddressFree (call ", "where cuMemMap (call "});
+  expect_diagnosed("reservation_mapped", {"cuMemAddressFree (call ", "made by cuMemMap (call "});
   expect_status(Status::invalid_value, d.cu.cuMemAddressFree(address, unit));
   expect_diagnosed("reservation_unknown",
                    {"cuMemAddressFree (call ", "reserved by cuMemAddressReserve (call "});
