@@ -45,7 +45,7 @@ class Maker {
 
   Shape shape_;
   Program program_;
-  Graph graph_{program_.blocking, Reading::sure};
+  Graph graph_{program_.blocking};
   std::vector<Block> live_;
   std::uint16_t blocks_made_ = 0;
 };

@@ -66,8 +66,9 @@ std::string judge_correct(const cuda::Driver& driver, const Program& program) {
 }
 
 Verdict judge(const cuda::Driver& driver, const Program& program) {
-  const std::vector<Conflict> possible = conflicts_of(program, Graph(program, Reading::sure));
-  const std::vector<Conflict> certain = conflicts_of(program, Graph(program, Reading::generous));
+  const Graph graph(program);
+  const std::vector<Conflict> possible = conflicts_of(program, graph, Reading::sure);
+  const std::vector<Conflict> certain = conflicts_of(program, graph, Reading::generous);
   const Outcome outcome = run(driver, program);
   Verdict verdict;
   verdict.needed = !certain.empty();

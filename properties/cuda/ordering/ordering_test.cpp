@@ -90,7 +90,7 @@ void tell(const Counted& counted) {
 void expect_all_found(const Shape& shape, int programs) {
   rc::detail::TestParams params = rc::detail::configuration().testParams;
   params.maxSuccess = programs;
-  params.maxSize = 45;
+  params.maxSize = 80;
   Counted counted;
   const auto result = rc::detail::checkTestable(
       [&](const std::vector<Intent>& intents, bool writes_ordered) {
@@ -108,17 +108,17 @@ void expect_all_found(const Shape& shape, int programs) {
 }
 
 TEST(Ordering, TwoStreams) {
-  expect_all_found({.streams = 2}, 150);
+  expect_all_found({.streams = 2}, 300);
 }
 TEST(Ordering, TwoStreamsAndTheDefaultOne) {
-  expect_all_found({.streams = 2, .default_stream = true}, 150);
+  expect_all_found({.streams = 2, .default_stream = true}, 300);
 }
 TEST(Ordering, ThreeStreams) {
-  expect_all_found({.streams = 3, .renewals = true}, 150);
+  expect_all_found({.streams = 3, .renewals = true}, 300);
 }
 TEST(Ordering, ThreeStreamsTheDefaultOneAndHostFunctions) {
   expect_all_found({.streams = 3, .default_stream = true, .host_functions = true, .renewals = true},
-                   150);
+                   300);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <thread>
 
 #include "assay/base/contract.hpp"
 
@@ -135,12 +135,14 @@ class World {
     return status;
   }
 
+  /// Host functions run on a thread of the driver's, so it may take any number of queries.
   template <class Query>
   static Status ask(Query query) {
-    constexpr int asked_max = 1000;
-    Status status = Status::not_ready;
-    for (int i = 0; i < asked_max && status == Status::not_ready; ++i) status = query();
-    return status;
+    for (;;) {
+      const Status status = query();
+      if (status != Status::not_ready) return status;
+      std::this_thread::yield();
+    }
   }
 
   Status set(const Command& command, Stream stream) {
