@@ -80,7 +80,7 @@ std::string describe_end(const CaseRun& run) {
       text = run.signal != 0
                  ? fmt::format("killed by signal {} ({})", run.signal, ::strsignal(run.signal))
                  : fmt::format("exit {}", run.exit_code);
-      text += " " + describe_step(run.step);
+      text += fmt::format(" {}", describe_step(run.step));
       break;
     case CaseRun::End::hung: text = fmt::format("no progress {}", describe_step(run.step)); break;
     case CaseRun::End::unmade:

@@ -32,7 +32,7 @@ inline constexpr AttributeRow attribute_rows[] = {
     {"host_register_supported", 99, 9020, 1},
     {"pageable_memory_access_uses_host_page_tables", 100, 9020, 0},
     {"direct_managed_mem_access_from_host", 101, 9020, 0},
-    {"virtual_memory_management_supported", 102, 10020, 0},
+    {"virtual_memory_management_supported", 102, 10020, 1},
     {"handle_type_posix_file_descriptor_supported", 103, 10020, 0},
     {"gpu_direct_rdma_with_cuda_vmm_supported", 110, 11000, 0},
     {"read_only_host_register_supported", 113, 11010, 1},

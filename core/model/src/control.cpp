@@ -15,6 +15,7 @@
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
+#include "virtual_memory.hpp"
 
 namespace assay::cuda::model {
 
@@ -43,6 +44,8 @@ std::uint64_t live_objects(std::uint32_t object) {
     case assay_model_module: return live_modules();
     case assay_model_pool: return pool_counts().pools;
     case assay_model_pooled: return held(Kind::pooled).objects;
+    case assay_model_reservation: return reservation_use().objects;
+    case assay_model_physical: return physical_use().objects;
     case assay_model_mapping: return memory_use(Kind::mapped).objects;
     default: return 0;
   }
@@ -55,6 +58,8 @@ std::uint64_t live_bytes(std::uint32_t object) {
     case assay_model_pinned: return held(Kind::pinned).bytes;
     case assay_model_registered: return memory_use(Kind::registered).bytes;
     case assay_model_pooled: return held(Kind::pooled).bytes;
+    case assay_model_reservation: return reservation_use().bytes;
+    case assay_model_physical: return physical_use().bytes;
     case assay_model_mapping: return memory_use(Kind::mapped).bytes;
     default: return 0;
   }
@@ -73,6 +78,7 @@ std::string live_object_lines() {
             describe(allocation->allocated) + "\n";
   }
   for (const std::string& line : live_pool_lines()) text += "live " + line + "\n";
+  for (const std::string& line : live_virtual_objects()) text += "live " + line + "\n";
   for (const std::string& line : live_stream_objects()) text += "live " + line + "\n";
   return text;
 }

@@ -8,6 +8,7 @@
 #include "profile.hpp"
 #include "range_check.hpp"
 #include "stream_engine.hpp"
+#include "virtual_memory.hpp"
 
 namespace assay::cuda::model {
 
@@ -97,7 +98,19 @@ std::uint64_t offset_in(const Allocation& allocation, std::uint64_t address) {
   return static_cast<std::uint64_t>(alias_of(allocation, address) - allocation.alias);
 }
 
+/// The addresses that belong together: of mapped memory, its whole reservation.
+Range range_of(const Allocation& allocation) {
+  if (allocation.mapped != nullptr) return allocation.mapped->reservation->range;
+  return {allocation.device_address, allocation.size};
+}
+
+/// What the device of the current context may do.
 unsigned access_of(const Allocation& allocation) {
+  if (allocation.mapped != nullptr) {
+    const ContextRecord* const current = current_context();
+    const Device device = current != nullptr ? current->device : allocation.device;
+    return static_cast<unsigned>(access_of(*allocation.mapped, device));
+  }
   const bool read_only =
       allocation.kind == Kind::registered && (allocation.flags & host_register_read_only) != 0;
   if (const ContextRecord* context = current_context();
@@ -118,8 +131,11 @@ Status write_pointer_attribute(void* data, PointerAttribute attribute, const All
   const std::uint64_t offset = offset_in(allocation, address);
   const bool host = allocation.kind == Kind::pinned || allocation.kind == Kind::registered;
   switch (attribute) {
-    case PointerAttribute::context:  // memory of pools belongs to none
-      return give(data, allocation.context == nullptr ? Context{} : allocation.context->handle);
+    case PointerAttribute::context:
+      if (allocation.context == nullptr) {
+        return answer(Rule::pointer_no_context, Status::invalid_value);
+      }
+      return give(data, allocation.context->handle);
     case PointerAttribute::memory_type:
       return give(data, host ? MemoryType::host : MemoryType::device);
     case PointerAttribute::device_pointer: return give(data, allocation.device_address + offset);
@@ -135,9 +151,9 @@ Status write_pointer_attribute(void* data, PointerAttribute attribute, const All
     case PointerAttribute::device_ordinal: return give(data, allocation.device);
     case PointerAttribute::is_legacy_cuda_ipc_capable:
       return give(data, allocation.kind == Kind::device ? 1U : 0U);
-    case PointerAttribute::range_start_addr:
+    case PointerAttribute::range_start_addr: return give(data, range_of(allocation).address);
     case PointerAttribute::mapping_base_addr: return give(data, allocation.device_address);
-    case PointerAttribute::range_size:
+    case PointerAttribute::range_size: return give(data, range_of(allocation).size);
     case PointerAttribute::mapping_size: return give(data, allocation.size);
     case PointerAttribute::mapped: return give(data, 1U);
     case PointerAttribute::allowed_handle_types: return give(data, std::uint64_t{0});
@@ -148,10 +164,29 @@ Status write_pointer_attribute(void* data, PointerAttribute attribute, const All
                             : 0U);
     case PointerAttribute::access_flags: return give(data, access_of(allocation));
     case PointerAttribute::mempool_handle: return give(data, pool_of(allocation));
-    case PointerAttribute::memory_block_id: return give(data, allocation.id);
+    case PointerAttribute::memory_block_id:
+      return give(data, allocation.mapped ? allocation.mapped->physical->id : allocation.id);
     case PointerAttribute::p2p_tokens: break;  // of a kernel interface that the model has not
   }
   return answer(Rule::pointer_attribute_unknown, Status::invalid_value);
+}
+
+/// Of an address that is reserved, but not mapped: it has a range and no memory.
+Status write_reserved_attribute(void* data, PointerAttribute attribute, Range reserved) {
+  switch (attribute) {
+    case PointerAttribute::range_start_addr: return give(data, reserved.address);
+    case PointerAttribute::range_size: return give(data, reserved.size);
+    case PointerAttribute::mapped: return give(data, 0U);
+    default: return answer(Rule::pointer_unknown, Status::invalid_value);
+  }
+}
+
+Status write_attribute(void* data, PointerAttribute attribute, std::uint64_t address) {
+  const AllocationRef found = find_allocation(address);
+  if (found != nullptr) return write_pointer_attribute(data, attribute, *found, address);
+  const std::shared_ptr<const Reservation> reserved = find_reservation(address);
+  if (reserved != nullptr) return write_reserved_attribute(data, attribute, reserved->range);
+  return answer(Rule::pointer_unknown, Status::invalid_value);
 }
 
 /// What cuPointerGetAttributes gives for memory that the driver does not know, and for an attribute
@@ -217,9 +252,7 @@ Status cuPointerGetAttribute(void* data, PointerAttribute attribute, DevicePoint
   ASSAY_MODEL_CALL(cuPointerGetAttribute, sound);
   if (data == nullptr) return answer(Rule::null_out, Status::invalid_value);
   if (!known(attribute)) return answer(Rule::pointer_attribute_unknown, Status::invalid_value);
-  const AllocationRef found = find_allocation(address);
-  if (found == nullptr) return answer(Rule::pointer_unknown, Status::invalid_value);
-  return write_pointer_attribute(data, attribute, *found, address);
+  return write_attribute(data, attribute, address);
 }
 
 Status cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** data,
@@ -234,14 +267,13 @@ Status cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void
       return answer(Rule::pointer_attribute_unknown, Status::invalid_value);
     }
   }
-  const AllocationRef found = find_allocation(address);
-  if (found == nullptr) {
+  const bool known_memory = find_allocation(address) != nullptr || find_reservation(address);
+  if (!known_memory) {
     const Status status = answer(Rule::pointer_defaults, Status::success);
     if (status != Status::success) return status;
   }
   for (unsigned i = 0; i < count; ++i) {
-    if (found == nullptr ||
-        write_pointer_attribute(data[i], attributes[i], *found, address) != Status::success) {
+    if (!known_memory || write_attribute(data[i], attributes[i], address) != Status::success) {
       write_pointer_default(data[i], attributes[i]);
     }
   }

@@ -49,6 +49,12 @@ bool wants_waiting(const Operand& operand) {
          operand.allocation->sync_memops.load(std::memory_order_acquire);
 }
 
+Status check_operands(const Operand& to, const Operand& from, const QueuePointer& queue) {
+  const Device device = queue->context->device;
+  const Status status = check_access(to, Access::write, device);
+  return status == Status::success ? check_access(from, Access::read, device) : status;
+}
+
 Running running_in(const Call& call, const QueuePointer& queue) {
   return {call.site(), queue->context->device, queue->handle};
 }
@@ -59,6 +65,7 @@ Status copy_and_wait(const Call& call, const CopyCall& copy) try {
   QueuePointer queue;
   Status status = find_operands(copy, to, from);
   if (status == Status::success) status = find_queue(nullptr, &call.context(), queue);
+  if (status == Status::success) status = check_operands(to, from, queue);
   if (status != Status::success || copy.size == 0) return status;
 
   const bool staged = from.is_pageable() && to.is_device();
@@ -83,6 +90,7 @@ Status copy_in_stream(const Call& call, const CopyCall& copy, Stream stream) try
   QueuePointer queue;
   Status status = find_operands(copy, to, from);
   if (status == Status::success) status = find_queue(stream, &call.context(), queue);
+  if (status == Status::success) status = check_operands(to, from, queue);
   if (status != Status::success || copy.size == 0) return status;
   const bool device_only = from.is_device() && !from.is_managed();  // the host cannot change it
   scheduler().enqueue(queue, make_copy(to, from, device_only ? Source::live : Source::watched,
@@ -113,6 +121,9 @@ Status set_and_wait(const Call& call, const SetCall& set) try {
   QueuePointer queue;
   Status status = find_target(set, to);
   if (status == Status::success) status = find_queue(nullptr, &call.context(), queue);
+  if (status == Status::success) {
+    status = check_access(to, Access::write, queue->context->device);
+  }
   if (status != Status::success || set.count == 0) return status;
   Operation operation = make_set(to, set.value, set.width, running_in(call, queue));
   operation.sync_form = true;
@@ -128,6 +139,9 @@ Status set_in_stream(const Call& call, const SetCall& set, Stream stream) try {
   QueuePointer queue;
   Status status = find_target(set, to);
   if (status == Status::success) status = find_queue(stream, &call.context(), queue);
+  if (status == Status::success) {
+    status = check_access(to, Access::write, queue->context->device);
+  }
   if (status != Status::success || set.count == 0) return status;
   scheduler().enqueue(queue, make_set(to, set.value, set.width, running_in(call, queue)));
   return Status::success;

@@ -5,6 +5,7 @@
 #include "profile.hpp"
 #include "retire.hpp"
 #include "stream_engine.hpp"
+#include "virtual_memory.hpp"
 
 namespace assay::cuda::model {
 
@@ -28,10 +29,11 @@ void settle_before_free(const Allocation& allocation, const Site& site) noexcept
 Status refuse_free(std::uint64_t address, const Site& site) noexcept {
   const AllocationRef live = find_allocation(address);
   Rule rule = Rule::free_twice;
-  const std::string history = history_of(address);
+  const std::string history = history_with_reservations(address);
   if (live != nullptr) {
-    rule = live->address == address ? Rule::free_wrong_kind : Rule::free_interior;
-  } else if (history == never_given_out) {
+    const bool wrong_kind = live->address == address || live->kind == Kind::mapped;
+    rule = wrong_kind ? Rule::free_wrong_kind : Rule::free_interior;
+  } else if (history_of(address) == never_given_out) {
     rule = Rule::free_unknown;
   }
   diagnose(rule, describe(site) + " of " + describe_range(address, 0) + ": " + history);
@@ -68,7 +70,8 @@ Status cuMemFree_v2(DevicePointer address) {
   if (of_pool != nullptr && of_pool->address == address && of_pool->pooled != nullptr) {
     return free_pooled_now(of_pool, call.site());
   }
-  if (live != nullptr && live->address == address && live->kind != Kind::pinned) {
+  if (live != nullptr && live->address == address && live->kind != Kind::pinned &&
+      live->kind != Kind::mapped) {
     settle_before_free(*live, call.site());
   }
   if (take_out(address, {Kind::device, Kind::managed}, call.site()) != nullptr) {

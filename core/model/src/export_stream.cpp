@@ -115,6 +115,7 @@ Status cuStreamWaitValue32_v2(Stream stream, DevicePointer address, std::uint32_
   QueuePointer queue;
   Status status = find_word(address, word);
   if (status == Status::success) status = find_queue(stream, &call.context(), queue);
+  if (status == Status::success) status = check_access(word, Access::read, queue->context->device);
   if (status != Status::success) return status;
   if ((flags & wait_value_flush) != 0) return answer(Rule::gate_flags, Status::not_supported);
   scheduler().enqueue(queue, make_wait_value(word, value, flags, running_in(call, queue)));
@@ -131,6 +132,7 @@ Status cuStreamWriteValue32_v2(Stream stream, DevicePointer address, std::uint32
   QueuePointer queue;
   Status status = find_word(address, word);
   if (status == Status::success) status = find_queue(stream, &call.context(), queue);
+  if (status == Status::success) status = check_access(word, Access::write, queue->context->device);
   if (status != Status::success) return status;
   scheduler().enqueue(queue, make_write_value(word, value, running_in(call, queue)));
   return Status::success;

@@ -19,7 +19,7 @@
 #define ASSAY_MODEL_HAS_tests(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_pools(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_location_pools(...) __VA_ARGS__
-#define ASSAY_MODEL_HAS_virtual_memory(...)
+#define ASSAY_MODEL_HAS_virtual_memory(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_batches(...)
 #define ASSAY_MODEL_HAS_ipc(...)
 

@@ -87,28 +87,6 @@ AllocationRef overlap_in(const Book& all, Range range) {
   return overlap(range, {last.address, last.size}) ? found->second : nullptr;
 }
 
-/// A pattern in which no byte is zero, so that nobody takes fresh memory for zeroed. Large blocks
-/// are filled at both ends only: touching every page would be the cost of a large allocation.
-void fill_fresh(const Allocation& allocation) {
-  const Profile& the_profile = profile();
-  std::uint64_t word = (the_profile.seed + allocation.id) * 0x9e3779b97f4a7c15ULL;
-  word = (word ^ word >> 29) | 0x0101010101010101ULL;
-  if (ASSAY_MODEL_BROKEN("fresh_memory_is_filled")) word = 0;
-  const auto fill = [&](std::size_t at, std::size_t size) {
-    for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
-      std::memcpy(allocation.alias + at, &word, sizeof word);
-    }
-    std::memcpy(allocation.alias + at, &word, size);
-  };
-  if (allocation.size <= the_profile.fill_bytes) {
-    fill(0, allocation.size);
-  } else {
-    const std::size_t half = round_down(the_profile.fill_bytes / 2, sizeof word);
-    fill(0, half);
-    fill(allocation.size - half, half);
-  }
-}
-
 /// Enters the allocation. Pre: the lock is held.
 void enter(Book& all, const AllocationRef& allocation) {
   all.live[allocation->address] = allocation;
@@ -191,6 +169,26 @@ bool host_reaches(const Allocation& allocation) noexcept {
          allocation.kind != Kind::mapped;
 }
 
+void fill_fresh(std::byte* alias, std::size_t size, std::uint64_t id) noexcept {
+  const Profile& the_profile = profile();
+  std::uint64_t word = (the_profile.seed + id) * 0x9e3779b97f4a7c15ULL;
+  word = (word ^ word >> 29) | 0x0101010101010101ULL;
+  if (ASSAY_MODEL_BROKEN("fresh_memory_is_filled")) word = 0;
+  const auto fill = [&](std::size_t at, std::size_t bytes) {
+    for (; bytes >= sizeof word; at += sizeof word, bytes -= sizeof word) {
+      std::memcpy(alias + at, &word, sizeof word);
+    }
+    std::memcpy(alias + at, &word, bytes);
+  };
+  if (size <= the_profile.fill_bytes) {
+    fill(0, size);
+  } else {
+    const std::size_t half = round_down(the_profile.fill_bytes / 2, sizeof word);
+    fill(0, half);
+    fill(size - half, half);
+  }
+}
+
 Allocation::~Allocation() {
   if (block.capacity != 0) give_back(block);
   const bool separate = device_address != address && device_address != 0;
@@ -226,7 +224,7 @@ Status make_allocation(const std::shared_ptr<Allocation>& allocation, Allocation
     close_block(*block);
     return answer(Rule::memory_system, Status::out_of_memory);
   }
-  fill_fresh(*allocation);
+  fill_fresh(allocation->alias, allocation->size, allocation->id);
   enter(all, allocation);
   out = allocation;
   return Status::success;
@@ -270,6 +268,12 @@ void enter_allocation(const AllocationRef& allocation, const Site& site) {
   allocation->id = ASSAY_MODEL_BROKEN("buffer_id_is_new") ? 1 : ++all.last_id;
   allocation->allocated = site;
   enter(all, allocation);
+}
+
+std::uint64_t new_memory_id() noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  return ++all.last_id;
 }
 
 bool take_out(const AllocationRef& allocation, const Site& site) noexcept {
@@ -376,6 +380,17 @@ std::string history_of(std::uint64_t address) {
   const Freed& freed = found->second;
   return std::string(name_of(freed.kind)) + " memory " + describe_range(found->first, freed.size) +
          ", made by " + describe(freed.allocated) + ", freed by " + describe(freed.freed);
+}
+
+void forget_history(Range range) noexcept {
+  Book& all = book();
+  const std::scoped_lock lock(all.mutex);
+  auto first = at_or_before(all.freed, range.address);
+  if (first == all.freed.end()) first = all.freed.begin();
+  while (first != all.freed.end() && first->first < range.address + range.size) {
+    const bool within = overlap(range, {first->first, first->second.size});
+    first = within ? all.freed.erase(first) : std::next(first);
+  }
 }
 
 void set_host_access(const Allocation& allocation, bool open) noexcept {

@@ -20,6 +20,16 @@ Status allocate_uncharged(Kind kind, std::size_t size, unsigned flags, Device de
 /// Enters an allocation made elsewhere, without a block of the arena: gives it its id.
 void enter_allocation(const AllocationRef& allocation, const Site& site);
 
+/// An id for memory that is no allocation, from the same numbers as BUFFER_ID.
+[[nodiscard]] std::uint64_t new_memory_id() noexcept;
+
+/// Writes a pattern in which no byte is zero, so that nobody takes fresh memory for zeroed. Large
+/// memory is filled at both ends only: touching every page would be the cost of a large allocation.
+void fill_fresh(std::byte* alias, std::size_t size, std::uint64_t id) noexcept;
+
+/// What was freed there is of no account any more: the addresses begin anew.
+void forget_history(Range range) noexcept;
+
 /// Takes that very allocation out, as take_out() does. False if it was gone before.
 bool take_out(const AllocationRef& allocation, const Site& site) noexcept;
 

@@ -9,6 +9,7 @@
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
+#include "virtual_memory.hpp"
 
 namespace assay::cuda::model {
 
@@ -19,7 +20,7 @@ Operand operand_in(AllocationRef allocation, std::uint64_t address, std::size_t 
   const auto offset =
       static_cast<std::uint64_t>(alias_of(*allocation, address) - allocation->alias);
   const std::uint64_t host_address = allocation->address + offset;
-  return {std::move(allocation), {host_address, size}};
+  return {std::move(allocation), {host_address, size}, {}};
 }
 
 bool exceeds(const Allocation& allocation, const Range& range) {
@@ -33,6 +34,43 @@ AllocationRef find_live_or_stale(std::uint64_t address) noexcept {
   return found != nullptr ? found : find_stale(address);
 }
 
+// Does the range lie in live memory from end to end? Finds the mappings that it runs over.
+bool reaches_end(Operand& operand) {
+  if (!exceeds(*operand.allocation, operand.range)) return true;
+  if (operand.allocation->mapped == nullptr) return false;
+  std::vector<AllocationRef> mappings = mappings_over(operand.range);
+  if (mappings.empty() || mappings.front() != operand.allocation) return false;
+  mappings.erase(mappings.begin());
+  operand.further = std::move(mappings);
+  return true;
+}
+
+// The first of the operand's allocations that is no longer live; null if all are.
+const Allocation* first_gone(const Operand& operand) {
+  // A pool's memory stays mapped after its free: a late access finds stale bytes, and was diagnosed
+  // when it was enqueued.
+  if (operand.allocation->pooled != nullptr) return nullptr;
+  if (find_allocation(operand.range.address) != operand.allocation) return operand.allocation.get();
+  for (const AllocationRef& mapping : operand.further) {
+    if (find_allocation(mapping->address) != mapping) return mapping.get();
+  }
+  return nullptr;
+}
+
+bool is_permitted(const Allocation& allocation, Device device, Access access) {
+  return permits(allocation, device, access) &&
+         pool_permits(allocation, device, access == Access::write);
+}
+
+const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
+  if (operand.allocation == nullptr || operand.range.size == 0) return nullptr;
+  if (!is_permitted(*operand.allocation, device, access)) return operand.allocation.get();
+  for (const AllocationRef& mapping : operand.further) {
+    if (!permits(*mapping, device, access)) return mapping.get();
+  }
+  return nullptr;
+}
+
 // Size 0 is fine at any address of an allocation, and just past it [?].
 AllocationRef find_for_size(std::uint64_t address, std::size_t size) noexcept {
   AllocationRef found = find_live_or_stale(address);
@@ -43,7 +81,37 @@ AllocationRef find_for_size(std::uint64_t address, std::size_t size) noexcept {
 std::string gone_text(const Running& running, Access access, Range range) {
   const char* what = access == Access::read ? " read " : " wrote ";
   return describe(running.site) + what + describe_range(range.address, range.size) + ", " +
-         history_of(range.address);
+         history_with_reservations(range.address);
+}
+
+std::string access_text(const Allocation& mapping) {
+  const Site set = mapping.mapped->access_set();
+  return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
+}
+
+// Refuses what is gone, or not the device's to use, with a fault.
+bool is_refused(const Operand& operand, Access access, Running& running) {
+  const Range range = operand.range;
+  if (const Allocation* const gone = first_gone(operand); gone != nullptr) {
+    const bool mapped = gone->mapped != nullptr;
+    const Rule rule = mapped ? Rule::access_after_unmap : Rule::access_after_free;
+    std::string text = gone_text(running, access, range);
+    if (mapped) {
+      text = gone_text(running, access, {std::max(gone->address, range.address), range.size}) +
+             "; it was mapped by " + describe(gone->allocated) + " when the work was given";
+    }
+    diagnose(rule, std::move(text));
+    running.fault = answer(rule, Status::illegal_address);
+    return true;
+  }
+  const Allocation* const forbidden = first_forbidden(operand, access, running.device);
+  if (forbidden == nullptr) return false;
+  diagnose(Rule::access_forbidden,
+           gone_text(running, access, range) + ": device " + std::to_string(running.device) +
+               " was not given that access to " +
+               describe_range(forbidden->address, forbidden->size) + access_text(*forbidden));
+  running.fault = answer(Rule::access_forbidden, Status::illegal_address);
+  return true;
 }
 
 }  // namespace
@@ -58,11 +126,11 @@ Status find_device_operand(std::uint64_t address, std::size_t size, Operand& ope
   AllocationRef found = find_for_size(address, size);
   if (found == nullptr) return answer(Rule::copy_outside_allocation, Status::invalid_value);
   if (size == 0) {
-    operand = {std::move(found), {address, 0}};
+    operand = {std::move(found), {address, 0}, {}};
     return Status::success;
   }
   Operand candidate = operand_in(std::move(found), address, size);
-  if (exceeds(*candidate.allocation, candidate.range)) {
+  if (!reaches_end(candidate)) {
     return answer(Rule::copy_outside_allocation, Status::invalid_value);
   }
   operand = std::move(candidate);
@@ -79,7 +147,7 @@ Status find_host_operand(const void* address, std::size_t size, Operand& operand
   if (size != 0 && !is_mapped(at, size)) {
     return answer(Rule::copy_host_pointer, Status::invalid_value);
   }
-  operand = {nullptr, {at, size}};
+  operand = {nullptr, {at, size}, {}};
   return Status::success;
 }
 
@@ -88,25 +156,16 @@ Status find_any_operand(std::uint64_t address, std::size_t size, Operand& operan
   return find_host_operand(reinterpret_cast<const void*>(address), size, operand);
 }
 
+Status check_access(const Operand& operand, Access access, Device device) noexcept {
+  if (first_forbidden(operand, access, device) == nullptr) return Status::success;
+  return answer(Rule::access_denied, Status::invalid_value);
+}
+
 std::byte* use(const Operand& operand, Access access, Running& running) noexcept {
   const Range range = operand.range;
   if (!operand.is_pageable()) {
     const Allocation& allocation = *operand.allocation;
-    if (!pool_permits(allocation, running.device, access == Access::write)) {
-      diagnose(Rule::pool_no_access, gone_text(running, access, range) +
-                                         ": its pool gives device " +
-                                         std::to_string(running.device) + " no such access");
-      running.fault = answer(Rule::pool_no_access, Status::illegal_address);
-      return nullptr;
-    }
-    // A pool's memory stays mapped after its free: a late access finds stale bytes, and was
-    // diagnosed when it was enqueued.
-    const bool stale = allocation.pooled != nullptr;
-    if (!stale && find_allocation(range.address) != operand.allocation) {
-      diagnose(Rule::access_after_free, gone_text(running, access, range));
-      running.fault = answer(Rule::access_after_free, Status::illegal_address);
-      return nullptr;
-    }
+    if (is_refused(operand, access, running)) return nullptr;
     if (allocation.kind == Kind::managed) {
       note_device_access(range, running.device, access == Access::write);
     }
@@ -125,11 +184,13 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
   if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
-    if (!exceeds(*operand.allocation, operand.range)) {
+    if (reaches_end(operand)) {
       if (!may_use(*operand.allocation, running.stream)) {
         diagnose(Rule::access_attached, gone_text(running, access, range) +
                                             ": it is attached to the host or another stream");
       }
+      running.held.push_back(operand.allocation);
+      running.held.insert(running.held.end(), operand.further.begin(), operand.further.end());
       return use(operand, access, running);
     }
   } else if (profile().has(DeviceAttribute::pageable_memory_access) &&

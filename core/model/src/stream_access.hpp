@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "memory.hpp"
 #include "stream_operation.hpp"
@@ -14,6 +15,8 @@ namespace assay::cuda::model {
 struct Operand {
   AllocationRef allocation;  ///< null: pageable host memory
   Range range;               ///< by the address the host knows
+  /// The mappings after `allocation` that the range runs over.
+  std::vector<AllocationRef> further{};
 
   [[nodiscard]] bool is_pageable() const noexcept { return allocation == nullptr; }
   /// Memory of the device, or managed, which may be there: nothing that the host waits for.
@@ -38,10 +41,12 @@ struct Running {
   Device device = 0;  ///< on which it runs
   Stream stream = nullptr;
   Status fault = Status::success;  ///< what the device answers to what it met
+  /// What a kernel uses: its bytes stay there until it has ended.
+  std::vector<AllocationRef> held{};
 };
 
-/// The operand at an address that the device is to use: wholly inside one live allocation.
-/// Errors: 1.
+/// The operand at an address that the device is to use: wholly inside one live allocation, or in
+/// adjacent mappings of one reservation. Errors: 1.
 [[nodiscard]] Status find_device_operand(std::uint64_t address, std::size_t size,
                                          Operand& operand) noexcept;
 /// The operand at an address that the host gave: any mapped memory but the device's. Errors: 1.
@@ -50,6 +55,9 @@ struct Running {
 /// Either, as unified addressing tells them apart. Errors: 1.
 [[nodiscard]] Status find_any_operand(std::uint64_t address, std::size_t size,
                                       Operand& operand) noexcept;
+
+/// 1 where the device was not given that access to mapped memory.
+[[nodiscard]] Status check_access(const Operand& operand, Access access, Device device) noexcept;
 
 /// The model's pointer to an operand's bytes now. Null, and a diagnosis, if they are gone: freed
 /// memory is a fault, unmapped host memory is none that a device would notice.

@@ -319,7 +319,7 @@ TEST(Diagnoses, AreForgottenOnRequest) {
   start();
   EXPECT_STATUS(1, cuMemFree_v2(64));
   EXPECT_GT(control().diagnosis_count(), 0);
-  EXPECT_EQ(control().diagnosis(99), nullptr);
+  EXPECT_EQ(control().diagnosis(control().diagnosis_count()), nullptr);
   control().forget_diagnoses();
   EXPECT_EQ(control().diagnosis_count(), 0);
 }

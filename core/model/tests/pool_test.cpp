@@ -411,7 +411,9 @@ TEST_F(PoolTest, PointerAttributes) {
     EXPECT_EQ(cu.cuPointerGetAttribute(&value, which, address + 8), Status::success);
     return value;
   };
-  EXPECT_EQ(ask(PointerAttribute::context), 0U);
+  Context owner = nullptr;
+  EXPECT_EQ(cu.cuPointerGetAttribute(&owner, PointerAttribute::context, address),
+            Status::invalid_value);
   EXPECT_EQ(ask(PointerAttribute::memory_type), 2U);
   EXPECT_EQ(ask(PointerAttribute::is_managed), 0U);
   EXPECT_EQ(ask(PointerAttribute::device_ordinal), 0U);
