@@ -17,6 +17,7 @@
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
+#include "virtual_refusals.hpp"
 
 namespace assay::cuda::model {
 
@@ -256,10 +257,11 @@ Status free_addresses(Range range, const Site& site) noexcept {
     const std::scoped_lock lock(all.mutex);
     const auto found = all.reservations.find(range.address);
     if (found == all.reservations.end() || found->second->range.size != range.size) {
-      return answer(Rule::reservation_unknown, Status::invalid_value);
+      return refuse_reservation(Rule::reservation_unknown, range,
+                                reservation_at(all, range.address).get());
     }
-    if (first_overlap(range) != nullptr) {
-      return answer(Rule::reservation_mapped, Status::invalid_value);
+    if (const AllocationRef mapped = first_overlap(range); mapped != nullptr) {
+      return refuse_mapped(Rule::reservation_mapped, range, *mapped);
     }
     gone = std::move(found->second);
     all.reservations.erase(found);
@@ -347,12 +349,14 @@ Status map_in(const State& all, Range range, AllocationHandle handle, const Site
   const std::shared_ptr<Reservation> reservation = reservation_at(all, range.address);
   if (reservation == nullptr || ends_before_it_begins(range) ||
       range.address + range.size > reservation->range.address + reservation->range.size) {
-    return answer(Rule::map_outside, Status::invalid_value);
+    return refuse_reservation(Rule::map_outside, range, reservation.get());
   }
-  if (first_overlap(range) != nullptr) return answer(Rule::map_mapped, Status::invalid_value);
+  if (const AllocationRef mapped = first_overlap(range); mapped != nullptr) {
+    return refuse_mapped(Rule::map_mapped, range, *mapped);
+  }
   const std::shared_ptr<Physical> physical = find_physical(all, handle);
   if (physical == nullptr) return answer(Rule::handle_dead, Status::invalid_value);
-  if (range.size > physical->size) return answer(Rule::map_size, Status::invalid_value);
+  if (range.size > physical->size) return refuse_size(Rule::map_size, range, *physical);
 
   auto mapping = std::make_shared<Mapping>();
   mapping->physical = physical;
@@ -394,7 +398,7 @@ Status map_physical(Range range, AllocationHandle handle, const Site& site) noex
 }
 
 Status unmap_range(Range range, const Site& site) noexcept try {
-  if (whole_mappings(range).empty()) return answer(Rule::unmap_range, Status::invalid_value);
+  if (whole_mappings(range).empty()) return refuse_partial(Rule::unmap_range, range);
   look_for_work(Rule::unmap_in_flight, range, " unmaps ", site);
   State& all = state();
   std::vector<AllocationRef> mappings;  // end after the lock
@@ -417,7 +421,7 @@ Status set_access(Range range, std::span<const AccessDesc> descriptors, const Si
   State& all = state();
   const std::scoped_lock lock(all.mutex);
   const std::vector<AllocationRef> mappings = whole_mappings(range);
-  if (mappings.empty()) return answer(Rule::access_range, Status::invalid_value);
+  if (mappings.empty()) return refuse_partial(Rule::access_range, range);
   for (const AllocationRef& mapping : mappings) {
     for (const AccessDesc& descriptor : descriptors) {
       const auto device = static_cast<std::size_t>(descriptor.location.id);
@@ -437,7 +441,7 @@ AccessFlags access_of(const Mapping& mapping, Device device) noexcept {
 bool permits(const Allocation& allocation, Device device, Access access) noexcept {
   if (allocation.mapped == nullptr) return true;
   const AccessFlags flags = access_of(*allocation.mapped, device);
-  return flags == AccessFlags::read_write || (flags == AccessFlags::read && access == Access::read);
+  return flags == AccessFlags::read_write || (flags == AccessFlags::read && !writes(access));
 }
 
 std::vector<AllocationRef> mappings_over(Range range) {

@@ -411,8 +411,8 @@ TEST_F(PoolTest, PointerAttributes) {
     EXPECT_EQ(cu.cuPointerGetAttribute(&value, which, address + 8), Status::success);
     return value;
   };
-  Context owner = nullptr;
-  EXPECT_EQ(cu.cuPointerGetAttribute(&owner, PointerAttribute::context, address),
+  Context none{};  // it belongs to none
+  EXPECT_EQ(cu.cuPointerGetAttribute(&none, PointerAttribute::context, address),
             Status::invalid_value);
   EXPECT_EQ(ask(PointerAttribute::memory_type), 2U);
   EXPECT_EQ(ask(PointerAttribute::is_managed), 0U);

