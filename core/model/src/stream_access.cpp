@@ -61,7 +61,7 @@ const Allocation* first_gone(const Operand& operand) {
 
 bool is_permitted(const Allocation& allocation, Device device, Access access) {
   return permits(allocation, device, access) &&
-         pool_permits(allocation, device, access == Access::write);
+         pool_permits(allocation, device, writes(access));
 }
 
 const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
@@ -87,8 +87,8 @@ std::string gone_text(const Running& running, Access access, Range range) {
          history_with_reservations(range.address);
 }
 
-std::string access_text(const Allocation& mapping) {
-  const Site set = mapping.mapped->access_set();
+std::string access_text(const Allocation& of) {
+  const Site set = of.mapped != nullptr ? of.mapped->access_set() : pool_access_set(of);
   return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
 }
 
@@ -105,12 +105,6 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
     }
     diagnose(rule, std::move(text));
     running.fault = answer(rule, Status::illegal_address);
-    return true;
-  }
-  if (!pool_permits(*operand.allocation, running.device, writes(access))) {
-    diagnose(Rule::pool_no_access, gone_text(running, access, range) + ": its pool gives device " +
-                                       std::to_string(running.device) + " no such access");
-    running.fault = answer(Rule::pool_no_access, Status::illegal_address);
     return true;
   }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);

@@ -44,10 +44,6 @@ enum class Access : std::uint8_t {
   return access == Access::write || access == Access::update;
 }
 
-[[nodiscard]] constexpr bool writes(Access access) noexcept {
-  return access == Access::write || access == Access::update;
-}
-
 /// An operation as it runs.
 struct Running {
   Site site;          ///< the call that enqueued it
