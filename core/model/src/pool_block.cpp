@@ -29,6 +29,7 @@ void begin_free(Pools& all, const Allocation& allocation, const StreamPoint& at,
   block.freed_by = site;
   block.uses.clear();
   Pool& pool = *block.pool;
+  ++pool.going;
   pool.used -= block.bytes;
   pool.reserve.leave(block.bytes, at);
   MemoryUse& going = all.going[index_of(allocation.kind)];
@@ -51,6 +52,7 @@ void end_free(Pools& all, const AllocationRef& allocation) noexcept {
     all.stale.pop_front();
   }
   --block.pool->blocks;
+  --block.pool->going;
   leave_if_done(all, block.pool);
 }
 
