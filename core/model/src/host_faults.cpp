@@ -37,6 +37,12 @@ void diagnose_fault(std::uint64_t address) {
     diagnose_live(*live, address);
     return;
   }
+  if (const auto reservation = find_reservation(address); reservation != nullptr) {
+    diagnose(Rule::host_access_device, "the host touched " + describe_range(address, 1) +
+                                           ", which " + describe(reservation->reserved) +
+                                           " reserved and nobody mapped");
+    return;
+  }
   const std::string history = history_of(address);
   if (history == never_given_out) {
     if (find_reservation(address) == nullptr) return;

@@ -59,8 +59,7 @@ const Allocation* first_gone(const Operand& operand) {
 }
 
 bool is_permitted(const Allocation& allocation, Device device, Access access) {
-  return permits(allocation, device, access) &&
-         pool_permits(allocation, device, access == Access::write);
+  return permits(allocation, device, access) && pool_permits(allocation, device, writes(access));
 }
 
 const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
@@ -108,11 +107,10 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
     running.fault = answer(rule, Status::illegal_address);
     return true;
   }
-  const bool by_pool = !pool_permits(*operand.allocation, running.device, writes(access));
-  const Allocation* const forbidden =
-      by_pool ? operand.allocation.get() : first_forbidden(operand, access, running.device);
+  const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
-  const Rule rule = by_pool ? Rule::pool_no_access : Rule::access_forbidden;
+  const bool of_pool = forbidden->pooled != nullptr;
+  const Rule rule = of_pool ? Rule::pool_no_access : Rule::access_forbidden;
   const char* what = writes(access) ? " wrote " : " read ";
   diagnose(rule, describe(running.site) + what + describe_range(range.address, range.size) + ", " +
                      forbidden_text(*forbidden, running.device));

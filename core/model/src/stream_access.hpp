@@ -40,7 +40,6 @@ enum class Access : std::uint8_t {
   update,   ///< reads all of it, then writes
   discard,  ///< neither: what it holds means nothing from now on
 };
-
 [[nodiscard]] constexpr bool writes(Access access) noexcept {
   return access == Access::write || access == Access::update;
 }

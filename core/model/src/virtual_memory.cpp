@@ -286,7 +286,11 @@ Status map_in(const State& all, Range range, AllocationHandle handle, const Site
   }
   const std::shared_ptr<Physical> physical = find_physical(all, handle);
   if (physical == nullptr) return refuse_handle(all, handle);
-  if (range.size > physical->size) return answer(Rule::map_size, Status::invalid_value);
+  if (range.size > physical->size) {
+    return refuse(Rule::map_size, Status::invalid_value,
+                  "maps " + std::to_string(range.size) + " bytes of " +
+                      std::to_string(physical->size) + " made by " + describe(physical->created));
+  }
 
   auto mapping = std::make_shared<Mapping>();
   mapping->physical = physical;
