@@ -64,14 +64,6 @@ Arena& arena() {
   return *the_arena;
 }
 
-/// Where the process's address space is limited, quarantine may not eat up what the program needs.
-std::uint64_t quarantine_limit() {
-  constexpr std::uint64_t share = 64;
-  rlimit limit{};
-  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  return limited ? std::min(quarantine_bytes_max, limit.rlim_cur / share) : quarantine_bytes_max;
-}
-
 bool drop_oldest(Arena& all) {
   if (all.quarantine.empty()) return false;
   const Arena::Quarantined oldest = all.quarantine.front();
@@ -208,6 +200,13 @@ Segment& segment_of(Arena& all, const Block& block) {
 std::size_t page_size() noexcept {
   static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return size;
+}
+
+std::uint64_t quarantine_limit() noexcept {
+  constexpr std::uint64_t share = 64;
+  rlimit limit{};
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return limited ? std::min(quarantine_bytes_max, limit.rlim_cur / share) : quarantine_bytes_max;
 }
 
 std::uint64_t quarantined_bytes() noexcept {

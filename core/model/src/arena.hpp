@@ -46,6 +46,9 @@ void release_faulting(std::uint64_t address, std::size_t size) noexcept;
 
 [[nodiscard]] std::size_t page_size() noexcept;
 [[nodiscard]] std::uint64_t quarantined_bytes() noexcept;
+/// The most that a quarantine takes: where the process's address space is limited, it may not eat
+/// up what the program needs.
+[[nodiscard]] std::uint64_t quarantine_limit() noexcept;
 
 [[nodiscard]] constexpr std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) noexcept {
   return value / unit * unit;

@@ -36,7 +36,7 @@ inline constexpr AttributeRow attribute_rows[] = {
     {"handle_type_posix_file_descriptor_supported", 103, 10020, 0},
     {"gpu_direct_rdma_with_cuda_vmm_supported", 110, 11000, 0},
     {"read_only_host_register_supported", 113, 11010, 1},
-    {"memory_pools_supported", 115, 11020, 0},
+    {"memory_pools_supported", 115, 11020, 1},
     {"gpu_direct_rdma_supported", 116, 11030, 0},
     {"gpu_direct_rdma_flush_writes_options", 117, 11030, 0},
     {"gpu_direct_rdma_writes_ordering", 118, 11030, 0},
@@ -44,8 +44,8 @@ inline constexpr AttributeRow attribute_rows[] = {
     {"numa_id", 131, 12020, -1},
     {"host_numa_id", 134, 12020, 0},
     {"host_numa_virtual_memory_management_supported", 141, 12060, 0},
-    {"host_numa_memory_pools_supported", 142, 12060, 0},
-    {"host_memory_pools_supported", 144, 13000, 0},
+    {"host_numa_memory_pools_supported", 142, 12060, 1},
+    {"host_memory_pools_supported", 144, 13000, 1},
     {"host_virtual_memory_management_supported", 145, 13000, 0},
 };
 

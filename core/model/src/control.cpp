@@ -10,6 +10,7 @@
 #include "faults.hpp"
 #include "memory_book.hpp"
 #include "page_policy.hpp"
+#include "pool.hpp"
 #include "process.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
@@ -24,17 +25,25 @@ constexpr std::array<const char*, assay_model_object_count> object_names{
     "context", "device", "managed", "pinned",      "registered", "stream", "event",
     "module",  "pool",   "pooled",  "reservation", "physical",   "mapping"};
 
+/// Memory that the program has not freed, though its free may not have run.
+MemoryUse held(Kind kind) {
+  const MemoryUse going = pool_counts().going[static_cast<std::size_t>(kind)];
+  const MemoryUse use = memory_use(kind);
+  return {use.objects - going.objects, use.bytes - going.bytes};
+}
+
 std::uint64_t live_objects(std::uint32_t object) {
   switch (object) {
     case assay_model_context: return live_contexts();
     case assay_model_device: return memory_use(Kind::device).objects;
-    case assay_model_managed: return memory_use(Kind::managed).objects;
-    case assay_model_pinned: return memory_use(Kind::pinned).objects;
+    case assay_model_managed: return held(Kind::managed).objects;
+    case assay_model_pinned: return held(Kind::pinned).objects;
     case assay_model_registered: return memory_use(Kind::registered).objects;
     case assay_model_stream: return live_streams();
     case assay_model_event: return live_events();
     case assay_model_module: return live_modules();
-    case assay_model_pooled: return memory_use(Kind::pooled).objects;
+    case assay_model_pool: return pool_counts().pools;
+    case assay_model_pooled: return held(Kind::pooled).objects;
     case assay_model_reservation: return reservation_use().objects;
     case assay_model_physical: return physical_use().objects;
     case assay_model_mapping: return memory_use(Kind::mapped).objects;
@@ -45,10 +54,10 @@ std::uint64_t live_objects(std::uint32_t object) {
 std::uint64_t live_bytes(std::uint32_t object) {
   switch (object) {
     case assay_model_device: return memory_use(Kind::device).bytes;
-    case assay_model_managed: return memory_use(Kind::managed).bytes;
-    case assay_model_pinned: return memory_use(Kind::pinned).bytes;
+    case assay_model_managed: return held(Kind::managed).bytes;
+    case assay_model_pinned: return held(Kind::pinned).bytes;
     case assay_model_registered: return memory_use(Kind::registered).bytes;
-    case assay_model_pooled: return memory_use(Kind::pooled).bytes;
+    case assay_model_pooled: return held(Kind::pooled).bytes;
     case assay_model_reservation: return reservation_use().bytes;
     case assay_model_physical: return physical_use().bytes;
     case assay_model_mapping: return memory_use(Kind::mapped).bytes;
@@ -63,10 +72,12 @@ std::string live_object_lines() {
             describe(context->created) + "\n";
   }
   for (const AllocationRef& allocation : live_allocations()) {
+    if (is_going(*allocation)) continue;
     text += std::string("live ") + name_of(allocation->kind) + " memory " +
             describe_range(allocation->address, allocation->size) + ", made by " +
             describe(allocation->allocated) + "\n";
   }
+  for (const std::string& line : live_pool_lines()) text += "live " + line + "\n";
   for (const std::string& line : live_virtual_objects()) text += "live " + line + "\n";
   for (const std::string& line : live_stream_objects()) text += "live " + line + "\n";
   return text;
@@ -100,6 +111,8 @@ constexpr assay_model_control control{
     .report = [](int fd) { write_report(fd); },
     .rules = [] { return rules_text(); },
     .set_host_capacity = [](std::uint64_t bytes) { set_host_capacity_bytes(bytes); },
+    .host_reads = [](std::uint64_t address,
+                     std::uint64_t size) { return host_reads_early({address, size}) ? 1 : 0; },
 };
 
 }  // namespace

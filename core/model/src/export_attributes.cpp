@@ -4,6 +4,7 @@
 #include "call.hpp"
 #include "memory.hpp"
 #include "page_policy.hpp"
+#include "pool.hpp"
 #include "profile.hpp"
 #include "range_check.hpp"
 #include "stream_engine.hpp"
@@ -112,7 +113,16 @@ unsigned access_of(const Allocation& allocation) {
   }
   const bool read_only =
       allocation.kind == Kind::registered && (allocation.flags & host_register_read_only) != 0;
+  if (const ContextRecord* context = current_context();
+      context != nullptr && allocation.pooled != nullptr) {
+    if (!pool_permits(allocation, context->device, false)) return 0;
+    if (!pool_permits(allocation, context->device, true)) return 1;
+  }
   return static_cast<unsigned>(read_only ? AccessFlags::read : AccessFlags::read_write);
+}
+
+MemPool pool_of(const Allocation& allocation) {
+  return allocation.pooled == nullptr ? nullptr : allocation.pooled->pool->handle;
 }
 
 /// Pre: `address` lies in the allocation, `data` is not null.
@@ -153,7 +163,7 @@ Status write_pointer_attribute(void* data, PointerAttribute attribute, const All
                             ? 1U
                             : 0U);
     case PointerAttribute::access_flags: return give(data, access_of(allocation));
-    case PointerAttribute::mempool_handle: return give(data, MemPool{nullptr});
+    case PointerAttribute::mempool_handle: return give(data, pool_of(allocation));
     case PointerAttribute::memory_block_id:
       return give(data, allocation.mapped ? allocation.mapped->physical->id : allocation.id);
     case PointerAttribute::p2p_tokens: break;  // of a kernel interface that the model has not
@@ -214,7 +224,8 @@ Status cuMemRangeGetAttribute(void* data, std::size_t data_size, RangeAttribute 
   const Status bad_attribute = check_range_attribute(data, data_size, attribute);
   if (bad_attribute != Status::success) return bad_attribute;
   const Range range{address, size};
-  if (const Status bad = check_managed_range(range); bad != Status::success) return bad;
+  if (const Status bad = check_managed_range(range, Purpose::query); bad != Status::success)
+    return bad;
   write_range_attribute(data, data_size, attribute, page_runs(range));
   return Status::success;
 }
@@ -230,7 +241,8 @@ Status cuMemRangeGetAttributes(void** data, std::size_t* data_sizes, RangeAttrib
     if (bad != Status::success) return bad;
   }
   const Range range{address, size};
-  if (const Status bad = check_managed_range(range); bad != Status::success) return bad;
+  if (const Status bad = check_managed_range(range, Purpose::query); bad != Status::success)
+    return bad;
   const std::vector<PageRun> runs = page_runs(range);
   for (std::size_t i = 0; i < count; ++i) {
     write_range_attribute(data[i], data_sizes[i], attributes[i], runs);

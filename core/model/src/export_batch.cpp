@@ -75,7 +75,8 @@ Status check_devices() {
 Status find_items(const Ranges& ranges, Items& items) {
   for (std::size_t i = 0; i < ranges.count; ++i) {
     const Range range{ranges.addresses[i], ranges.sizes[i]};
-    if (const Status bad = check_managed_range(range); bad != Status::success) return bad;
+    if (const Status bad = check_managed_range(range, Purpose::change); bad != Status::success)
+      return bad;
     items.push_back({operand_of(range), range, {}});
   }
   return Status::success;

@@ -27,6 +27,9 @@ void* address_of(Signature* function) {
 #define cuCtxGetId implement_cuCtxGetId
 #define cuMemAdvise_v2 implement_cuMemAdvise_v2
 #define cuMemPrefetchAsync_v2 implement_cuMemPrefetchAsync_v2
+#define cuMemGetDefaultMemPool implement_cuMemGetDefaultMemPool
+#define cuMemGetMemPool implement_cuMemGetMemPool
+#define cuMemSetMemPool implement_cuMemSetMemPool
 #define cuMemPrefetchBatchAsync implement_cuMemPrefetchBatchAsync
 #define cuMemDiscardBatchAsync implement_cuMemDiscardBatchAsync
 #define cuMemDiscardAndPrefetchBatchAsync implement_cuMemDiscardAndPrefetchBatchAsync
@@ -36,6 +39,9 @@ const Row rows[] = {
 #include "assay/cuda/abi/driver_functions.def"
 };
 #undef ASSAY_DRIVER_FUNCTION
+#undef cuMemSetMemPool
+#undef cuMemGetMemPool
+#undef cuMemGetDefaultMemPool
 #undef cuMemDiscardAndPrefetchBatchAsync
 #undef cuMemDiscardBatchAsync
 #undef cuMemPrefetchBatchAsync

@@ -1,6 +1,7 @@
 // Events.
 #include "call.hpp"
 #include "graves.hpp"
+#include "pool.hpp"
 #include "stream_engine.hpp"
 
 namespace assay::cuda::model {
@@ -91,7 +92,10 @@ Status cuEventSynchronize(Event handle) {
   ASSAY_MODEL_CALL(cuEventSynchronize, context);
   EventPointer event;
   const Status status = find(handle, event);
-  return status == Status::success ? scheduler().synchronize(event) : status;
+  if (status != Status::success) return status;
+  const Status waited = scheduler().synchronize(event);
+  release_unused_reserve();
+  return waited;
 }
 
 Status cuEventElapsedTime(float* out, Event start_handle, Event end_handle) {

@@ -1,6 +1,7 @@
 // Device and managed memory: allocation, free, address ranges, what is left.
 #include "call.hpp"
 #include "memory_book.hpp"
+#include "pool.hpp"
 #include "profile.hpp"
 #include "retire.hpp"
 #include "stream_engine.hpp"
@@ -8,16 +9,21 @@
 
 namespace assay::cuda::model {
 
-void settle_before_free(const Allocation& allocation, const Site& site) noexcept {
+bool diagnose_work_in_flight(const Allocation& allocation, const Site& site) noexcept {
   const Range range{allocation.address, allocation.size};
   finish_sync_forms(range);
   const std::optional<PendingWork> work = pending_work(range);
-  if (!work) return;
+  if (!work) return false;
   diagnose(Rule::free_in_flight, describe(site) + " frees " + name_of(allocation.kind) +
                                      " memory " + describe_range(range.address, range.size) +
                                      " in use by unfinished " + work->name + " of " +
                                      describe(work->site));
-  if (profile().free_waits) wait_for_range(range);
+  return true;
+}
+
+void settle_before_free(const Allocation& allocation, const Site& site) noexcept {
+  const bool in_flight = diagnose_work_in_flight(allocation, site);
+  if (in_flight && profile().free_waits) wait_for_range({allocation.address, allocation.size});
 }
 
 Status refuse_free(std::uint64_t address, const Site& site) noexcept {
@@ -60,6 +66,10 @@ Status cuMemFree_v2(DevicePointer address) {
   ASSAY_MODEL_CALL(cuMemFree_v2, context);
   if (address == 0) return answer(Rule::free_null, Status::success);
   const AllocationRef live = find_allocation(address);
+  const AllocationRef of_pool = live != nullptr ? live : find_stale(address);
+  if (of_pool != nullptr && of_pool->address == address && of_pool->pooled != nullptr) {
+    return free_pooled_now(of_pool, call.site());
+  }
   if (live != nullptr && live->address == address && live->kind != Kind::pinned &&
       live->kind != Kind::mapped) {
     settle_before_free(*live, call.site());

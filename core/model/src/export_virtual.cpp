@@ -163,7 +163,7 @@ Status cuMemSetAccess(DevicePointer address, std::size_t size, const AccessDesc*
     if (const Status bad = check_descriptor(descriptor); bad != Status::success) return bad;
   }
   if (const Status bad = check_supported(); bad != Status::success) return bad;
-  return set_access({address, size}, all);
+  return set_access({address, size}, all, call.site());
 }
 
 Status cuMemGetAccess(unsigned long long* out, const Location* location, DevicePointer address) {

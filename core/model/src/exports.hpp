@@ -17,8 +17,8 @@
 #define ASSAY_MODEL_HAS_advise_by_ordinal(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_advise_by_location(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_tests(...) __VA_ARGS__
-#define ASSAY_MODEL_HAS_pools(...)
-#define ASSAY_MODEL_HAS_location_pools(...)
+#define ASSAY_MODEL_HAS_pools(...) __VA_ARGS__
+#define ASSAY_MODEL_HAS_location_pools(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_virtual_memory(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_batches(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_ipc(...)

@@ -16,6 +16,9 @@ Status implement_cuGetProcAddress_v2(const char*, void**, int, std::uint64_t, Pr
 Status implement_cuCtxGetId(Context, unsigned long long*);
 Status implement_cuMemAdvise_v2(DevicePointer, std::size_t, Advise, Location);
 Status implement_cuMemPrefetchAsync_v2(DevicePointer, std::size_t, Location, unsigned, Stream);
+Status implement_cuMemGetDefaultMemPool(MemPool*, Location*, AllocationType);
+Status implement_cuMemGetMemPool(MemPool*, Location*, AllocationType);
+Status implement_cuMemSetMemPool(Location*, AllocationType, MemPool);
 Status implement_cuMemPrefetchBatchAsync(DevicePointer*, std::size_t*, std::size_t, Location*,
                                          std::size_t*, std::size_t, unsigned long long, Stream);
 Status implement_cuMemDiscardBatchAsync(DevicePointer*, std::size_t*, std::size_t,

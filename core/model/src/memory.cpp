@@ -250,13 +250,15 @@ Status allocate(Kind kind, std::size_t size, unsigned flags, ContextRecord& cont
 }
 
 Status allocate_uncharged(Kind kind, std::size_t size, unsigned flags, Device device,
-                          const Site& site, AllocationRef& out) noexcept try {
+                          const Site& site, AllocationRef& out,
+                          std::shared_ptr<PoolBlock> pooled) noexcept try {
   auto allocation = std::make_shared<Allocation>();
   allocation->size = size;
   allocation->kind = kind;
   allocation->flags = flags;
   allocation->device = device;
   allocation->allocated = site;
+  allocation->pooled = std::move(pooled);
   return make_allocation(allocation, out);
 } catch (const std::bad_alloc&) {
   return answer(Rule::memory_system, Status::out_of_memory);
@@ -303,8 +305,12 @@ Status register_host(Range range, unsigned flags, ContextRecord& context, const 
     try {
   Book& all = book();
   const std::scoped_lock lock(all.mutex);
-  if (overlap_in(all, range) != nullptr) {
-    return answer(Rule::register_overlap, Status::host_memory_already_registered);
+  if (const AllocationRef other = overlap_in(all, range); other != nullptr) {
+    return refuse(Rule::register_overlap, Status::host_memory_already_registered,
+                  "registers " + describe_range(range.address, range.size) + ", of which " +
+                      name_of(other->kind) + " memory " +
+                      describe_range(other->address, other->size) + " made by " +
+                      describe(other->allocated) + " is a part already");
   }
   if (!fits(all, Kind::registered, charge_of(Kind::registered, range.size), context.device)) {
     return answer(Rule::memory_capacity, Status::out_of_memory);

@@ -14,7 +14,8 @@ Status allocate(Kind kind, std::size_t size, unsigned flags, ContextRecord& cont
 /// The same for memory that does not end with a context and whose bytes somebody else charges: a
 /// pool for what it holds. Pre: kind is managed, pinned or pooled.
 Status allocate_uncharged(Kind kind, std::size_t size, unsigned flags, Device device,
-                          const Site& site, AllocationRef& out) noexcept;
+                          const Site& site, AllocationRef& out,
+                          std::shared_ptr<PoolBlock> pooled = nullptr) noexcept;
 
 /// Enters an allocation made elsewhere, without a block of the arena: gives it its id.
 void enter_allocation(const AllocationRef& allocation, const Site& site);

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "assay/cuda/abi/model_control.hpp"
+#include "host_faults.hpp"
 #include "stream_engine.hpp"
 
 namespace assay::cuda::model {
@@ -66,6 +67,7 @@ void mark_initialised(const Site& site) noexcept {
     init_site = site;
     init_pid.store(getpid(), std::memory_order_release);
     std::atexit(mark_ending);
+    watch_host_faults();
   });
 }
 

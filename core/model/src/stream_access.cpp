@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "discards.hpp"
+#include "pool.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
@@ -28,6 +29,12 @@ bool exceeds(const Allocation& allocation, const Range& range) {
   return range.size > allocation.size - offset;
 }
 
+// A driver does not look at the place in stream order of a pool's memory.
+AllocationRef find_live_or_stale(std::uint64_t address) noexcept {
+  AllocationRef found = find_allocation(address);
+  return found != nullptr ? found : find_stale(address);
+}
+
 // Does the range lie in live memory from end to end? Finds the mappings that it runs over.
 bool reaches_end(Operand& operand) {
   if (!exceeds(*operand.allocation, operand.range)) return true;
@@ -40,7 +47,10 @@ bool reaches_end(Operand& operand) {
 }
 
 // The first of the operand's allocations that is no longer live; null if all are.
+// A pool's memory stays mapped after its free: a late access finds stale bytes, and was diagnosed
+// when it was enqueued.
 const Allocation* first_gone(const Operand& operand) {
+  if (operand.allocation->pooled != nullptr) return nullptr;
   if (find_allocation(operand.range.address) != operand.allocation) return operand.allocation.get();
   for (const AllocationRef& mapping : operand.further) {
     if (find_allocation(mapping->address) != mapping) return mapping.get();
@@ -59,7 +69,7 @@ const Allocation* first_forbidden(const Operand& operand, Access access, Device 
 
 // Size 0 is fine at any address of an allocation, and just past it [?].
 AllocationRef find_for_size(std::uint64_t address, std::size_t size) noexcept {
-  AllocationRef found = find_allocation(address);
+  AllocationRef found = find_live_or_stale(address);
   if (found == nullptr && size == 0 && address != 0) found = find_allocation(address - 1);
   return found;
 }
@@ -69,6 +79,11 @@ std::string gone_text(const Running& running, Access access, Range range) {
   const char* what = reads ? " read " : access == Access::discard ? " discarded " : " wrote ";
   return describe(running.site) + what + describe_range(range.address, range.size) + ", " +
          history_with_reservations(range.address);
+}
+
+std::string access_text(const Allocation& mapping) {
+  const Site set = mapping.mapped->access_set();
+  return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
 }
 
 // Refuses what is gone, or not the device's to use, with a fault.
@@ -86,18 +101,20 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
     running.fault = answer(rule, Status::illegal_address);
     return true;
   }
+  if (!pool_permits(*operand.allocation, running.device, writes(access))) {
+    diagnose(Rule::pool_no_access, gone_text(running, access, range) + ": its pool gives device " +
+                                       std::to_string(running.device) + " no such access");
+    running.fault = answer(Rule::pool_no_access, Status::illegal_address);
+    return true;
+  }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
-  diagnose(Rule::access_forbidden, gone_text(running, access, range) + ": device " +
-                                       std::to_string(running.device) +
-                                       " was not given that access to " +
-                                       describe_range(forbidden->address, forbidden->size));
+  diagnose(Rule::access_forbidden,
+           gone_text(running, access, range) + ": device " + std::to_string(running.device) +
+               " was not given that access to " +
+               describe_range(forbidden->address, forbidden->size) + access_text(*forbidden));
   running.fault = answer(Rule::access_forbidden, Status::illegal_address);
   return true;
-}
-
-bool writes(Access access) {
-  return access == Access::write || access == Access::update;
 }
 
 /// What becomes of discarded bytes that a device uses; `bytes` are the range's.
@@ -169,9 +186,12 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
   }
   // What the program mapped itself, it may have unmapped, registered or not.
   if (!is_mapped(range.address, range.size)) {
-    diagnose(Rule::host_memory_gone, describe(running.site) +
-                                         " used host memory that is unmapped by now: " +
-                                         describe_range(range.address, range.size));
+    std::string text = describe(running.site) + " used host memory that is unmapped by now: " +
+                       describe_range(range.address, range.size);
+    if (!operand.is_pageable()) {
+      text += ", registered by " + describe(operand.allocation->allocated);
+    }
+    diagnose(Rule::host_memory_gone, text);
     return nullptr;
   }
   auto* const bytes = reinterpret_cast<std::byte*>(range.address);
@@ -180,7 +200,7 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
 }
 
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
-  if (AllocationRef found = find_allocation(range.address); found != nullptr) {
+  if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
     if (reaches_end(operand)) {
       if (!may_use(*operand.allocation, running.stream)) {

@@ -41,6 +41,10 @@ enum class Access : std::uint8_t {
   discard,  ///< neither: what it holds means nothing from now on
 };
 
+[[nodiscard]] constexpr bool writes(Access access) noexcept {
+  return access == Access::write || access == Access::update;
+}
+
 /// An operation as it runs.
 struct Running {
   Site site;          ///< the call that enqueued it

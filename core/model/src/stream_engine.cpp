@@ -7,6 +7,7 @@
 #include "graves.hpp"
 #include "immortal.hpp"
 #include "kernel_modules.hpp"
+#include "pool.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
 
@@ -23,7 +24,7 @@ bool host_and_device_exclude_each_other() noexcept {
 
 StreamScheduler& scheduler() noexcept {
   static Immortal<StreamScheduler> the_scheduler(
-      StreamScheduler::Hooks{.activity = refresh_host_access},
+      StreamScheduler::Hooks{.activity = refresh_host_access, .enqueued = check_pool_order},
       StreamScheduler::Options{.eager = eager(),
                                .exclusive = host_and_device_exclude_each_other()});
   return *the_scheduler;
@@ -60,11 +61,16 @@ Status enqueue(Stream stream, ContextRecord* current, Operation operation) noexc
 Status synchronize(Stream stream, ContextRecord* current) noexcept {
   QueuePointer queue;
   const Status status = find_queue(stream, current, queue);
-  return status == Status::success ? scheduler().synchronize(queue) : status;
+  if (status != Status::success) return status;
+  const Status waited = scheduler().synchronize(queue);
+  release_unused_reserve();
+  return waited;
 }
 
 Status synchronize_context(ContextRecord& context) noexcept {
-  return scheduler().synchronize_context(context);
+  const Status status = scheduler().synchronize_context(context);
+  release_unused_reserve();
+  return status;
 }
 
 std::optional<PendingWork> pending_work(Range range) noexcept {
@@ -91,6 +97,25 @@ void end_streams_of(ContextRecord& context) noexcept {
              describe(context) + " before the work of " + describe(lost.site) + " was waited for");
   }
   end_modules_of(context);
+}
+
+bool host_reads_early(Range range) noexcept {
+  const std::optional<PendingWork> work = scheduler().pending_write(range);
+  if (!work) return false;
+  diagnose(Rule::host_read_early, "the host reads " + describe_range(range.address, range.size) +
+                                      ", which the unfinished work of " + describe(work->site) +
+                                      " writes");
+  return true;
+}
+
+std::string describe_busy() {
+  const std::optional<StreamScheduler::Busy> busy = scheduler().busy_work();
+  if (!busy) return "the device was busy";
+  std::string text = "the work of " + describe(busy->work) + " has not been waited for";
+  if (busy->destroyed) {
+    text += "; " + describe(*busy->destroyed) + " destroyed its stream, which waits for nothing";
+  }
+  return text;
 }
 
 void open_all_gates() noexcept {

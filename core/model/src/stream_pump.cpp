@@ -96,6 +96,7 @@ void StreamScheduler::complete(Lock& lock, const QueuePointer& queue, Status sta
   queue->running = false;
   queue->completed = queue->dropped ? queue->enqueued : done.ticket;
   if (done.operation.device_work) queue->device_work_done = done.ticket;
+  leave_passage(done);
   std::vector<QueueEntry> dropped;
   if (status != Status::success) {
     ContextRecord& context = *queue->context;
@@ -166,6 +167,7 @@ void StreamScheduler::call_host_functions() {
     const QueueEntry& entry = queue->pending.front();
     // The start of a host function has the effect of synchronising with what is before it [hdr].
     observe({queue, entry.ticket - 1});
+    see(entry.before);
     tell_activity(lock);
     this_thread().host_function = &entry.operation.site;
     this_thread().host_stream = queue->handle;

@@ -64,15 +64,15 @@ Status StreamScheduler::destroy_stream(Stream stream) {
   if (streams_.erase(stream) == nullptr) return Status::context_is_destroyed;
   const Lock lock(mutex_);
   queue->destroyed = true;
+  if (const Site* call = this_thread().call) queue->ended = *call;
   queue->handle = nullptr;
+  retire(queue);
   forget_spent_queues();
   return Status::success;
 }
 
 QueuePointer StreamScheduler::default_queue(ContextRecord* context) {
-  for (const QueuePointer& known : defaults_) {
-    if (known->context == context) return known;
-  }
+  if (QueuePointer known = known_default(context)) return known;
   auto queue = std::make_shared<StreamQueue>(context, 0U, 0, Site{});
   defaults_.push_back(queue);
   queues_.push_back(queue);
@@ -89,12 +89,10 @@ bool StreamScheduler::worth_waiting_for(const StreamQueue& queue) const noexcept
 void StreamScheduler::add_default_order(const QueuePointer& queue, std::vector<StreamMark>& after) {
   if ((queue->flags & stream_non_blocking) != 0) return;
   if (ASSAY_MODEL_BROKEN("default_stream_waits")) return;
-  const auto known =
-      std::find_if(defaults_.begin(), defaults_.end(),
-                   [&](const QueuePointer& each) { return each->context == queue->context; });
-  if (known == defaults_.end()) return;
-  if (*known != queue) {
-    if (worth_waiting_for(**known)) after.push_back({*known, (*known)->enqueued});
+  const QueuePointer known = known_default(queue->context);
+  if (known == nullptr) return;
+  if (known != queue) {
+    if (worth_waiting_for(*known)) after.push_back({known, known->enqueued});
     return;
   }
   for (const QueuePointer& other : queues_) {
@@ -108,16 +106,22 @@ void StreamScheduler::add_default_order(const QueuePointer& queue, std::vector<S
 
 void StreamScheduler::enqueue_locked(const QueuePointer& queue, Operation operation,
                                      std::vector<StreamMark> after) {
-  const std::uint64_t ticket = ++queue->enqueued;
+  QueueEntry entry;
+  entry.operation = std::move(operation);
+  take_ticket(queue, entry);
+  const std::uint64_t ticket = entry.ticket;
   if (queue->dropped || stopping_) {
     queue->completed = queue->running ? queue->completed : ticket;
+    leave_passage(entry);
     return;
   }
+  if (operation.device_work) queue->device_work = operation.site;
   add_default_order(queue, after);
   if (options_.exclusive) {
     for (const StreamMark& mark : after) queue->joins.push_back({ticket, mark});
   }
-  queue->pending.push_back({std::move(operation), ticket, std::move(after), false});
+  entry.after = std::move(after);
+  queue->pending.push_back(std::move(entry));
   if (options_.eager) {
     start_thread(worker_started_, &StreamScheduler::work_eagerly);
     changed_.notify_all();
@@ -134,7 +138,9 @@ void StreamScheduler::enqueue(const QueuePointer& queue, Operation operation) {
 Status StreamScheduler::synchronize(const QueuePointer& queue) {
   Lock lock(mutex_);
   const std::uint64_t ticket = queue->enqueued;
+  const StreamClock clock = clock_at_end(*queue);
   const Status status = wait(lock, queue, ticket);
+  if (status == Status::success) see(clock);
   observe({queue, ticket});
   tell_activity(lock);
   return status;
@@ -143,14 +149,18 @@ Status StreamScheduler::synchronize(const QueuePointer& queue) {
 Status StreamScheduler::synchronize_context(ContextRecord& context) {
   Lock lock(mutex_);
   std::vector<StreamMark> marks;
+  StreamClock clock = retired_[&context].all;
   for (const QueuePointer& queue : queues_) {
-    if (queue->context == &context) marks.push_back({queue, queue->enqueued});
+    if (queue->context != &context) continue;
+    marks.push_back({queue, queue->enqueued});
+    clock.join(clock_at_end(*queue));
   }
   for (const StreamMark& mark : marks) {
     const Status status = wait(lock, mark.queue, mark.ticket);
     if (status != Status::success) return status;
     observe(mark);
   }
+  see(clock);
   forget_spent_queues();
   tell_activity(lock);
   return sticky_code(context);
@@ -161,7 +171,10 @@ Status StreamScheduler::query(const QueuePointer& queue) {
   const std::uint64_t ticket = queue->enqueued;
   const bool asked_before = queue->asked >= ticket || ASSAY_MODEL_BROKEN("work_is_late");
   queue->asked = ticket;
-  return query(lock, queue, ticket, asked_before);
+  const StreamClock clock = clock_at_end(*queue);
+  const Status status = query(lock, queue, ticket, asked_before);
+  if (status == Status::success) see(clock);
+  return status;
 }
 
 Status StreamScheduler::query(Lock& lock, const QueuePointer& queue, std::uint64_t ticket,
@@ -226,6 +239,8 @@ void StreamScheduler::record(const EventPointer& event, const QueuePointer& queu
   };
   enqueue_locked(queue, std::move(mark));
   event->recorded = {queue, queue->enqueued};
+  event->clock = queue->clock;
+  event->clock.reach(queue->life, queue->enqueued);
   event->stamp = std::move(stamp);
   event->asked = false;
 }
@@ -233,8 +248,9 @@ void StreamScheduler::record(const EventPointer& event, const QueuePointer& queu
 void StreamScheduler::wait_event(const QueuePointer& queue, const EventPointer& event, Site site) {
   const Lock lock(mutex_);
   const StreamMark mark = event->recorded;  // the record as of now: later ones don't count [hdr]
-  if (mark.queue == nullptr || mark.queue == queue || !worth_waiting_for(*mark.queue)) return;
-  if (ASSAY_MODEL_BROKEN("events_order")) return;
+  if (mark.queue == nullptr || mark.queue == queue || ASSAY_MODEL_BROKEN("events_order")) return;
+  queue->clock.join(event->clock);
+  if (!worth_waiting_for(*mark.queue)) return;
   Operation wait;
   wait.name = "cuStreamWaitEvent";
   wait.site = site;
@@ -246,14 +262,19 @@ Status StreamScheduler::query(const EventPointer& event) {
   const StreamMark mark = event->recorded;
   if (mark.queue == nullptr) return Status::success;
   const bool asked_before = std::exchange(event->asked, true);
-  return query(lock, mark.queue, mark.ticket, asked_before);
+  const StreamClock clock = event->clock;
+  const Status status = query(lock, mark.queue, mark.ticket, asked_before);
+  if (status == Status::success) see(clock);
+  return status;
 }
 
 Status StreamScheduler::synchronize(const EventPointer& event) {
   Lock lock(mutex_);
   const StreamMark mark = event->recorded;
   if (mark.queue == nullptr) return Status::success;
+  const StreamClock clock = event->clock;
   const Status status = wait(lock, mark.queue, mark.ticket);
+  if (status == Status::success) see(clock);
   observe(mark);
   tell_activity(lock);
   return status;
@@ -273,6 +294,8 @@ Status StreamScheduler::elapsed(const EventPointer& start, const EventPointer& e
   for (const EventPointer& event : {start, end}) {
     if (event->recorded.queue->completed < event->recorded.ticket) return Status::not_ready;
   }
+  see(end->clock);
+  see(start->clock);
   ms =
       std::chrono::duration<float, std::milli>(end->stamp->reached - start->stamp->reached).count();
   return Status::success;
@@ -285,6 +308,20 @@ std::optional<PendingWork> StreamScheduler::pending_work(Range range) {
   for (const QueuePointer& queue : queues_) {
     for (const QueueEntry& entry : queue->pending) {
       if (touches(entry.operation, range)) {
+        return PendingWork{entry.operation.name, entry.operation.site};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<PendingWork> StreamScheduler::pending_write(Range range) {
+  const Lock lock(mutex_);
+  for (const QueuePointer& queue : queues_) {
+    for (const QueueEntry& entry : queue->pending) {
+      const auto& writes = entry.operation.writes;
+      if (std::any_of(writes.begin(), writes.end(),
+                      [&](Range written) { return share(written, range); })) {
         return PendingWork{entry.operation.name, entry.operation.site};
       }
     }
@@ -343,6 +380,7 @@ void StreamScheduler::drop_pending(ContextRecord& context, std::vector<QueueEntr
       queue->running = false;
     }
     while (queue->pending.size() > (queue->running ? 1U : 0U)) {
+      leave_passage(queue->pending.back());
       dropped.push_back(std::move(queue->pending.back()));
       queue->pending.pop_back();
     }
@@ -367,6 +405,7 @@ std::vector<PendingWork> StreamScheduler::end_context(ContextRecord& context) {
   for (const auto& [handle, event] : events_.all()) {
     if (event->context == &context) events_.erase(handle);
   }
+  end_order_of(context);
   std::erase_if(queues_, ours);
   std::erase_if(defaults_, ours);
   tell_activity(lock);

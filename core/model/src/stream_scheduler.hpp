@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,12 +30,15 @@ namespace assay::cuda::model {
 /// those are older than itself, so entries form no cycle. The lock is not held while an operation
 /// runs. One that faults poisons its context, where nothing runs from then on.
 /// **Threads** everything may be called from any thread but that of host functions. Hooks are
-/// called with no lock held.
+/// called with no lock held, but for `enqueued`.
 class StreamScheduler {
  public:
   struct Hooks {
     /// Which streams keep their device busy may have changed (only where `exclusive`).
     std::function<void()> activity;
+    /// An operation that reads or writes memory is being enqueued. Under the lock: it takes no
+    /// lock but those that come after.
+    std::function<void(const Operation&, const StreamOrder&)> enqueued = {};
   };
   struct Options {
     bool eager = false;
@@ -54,6 +58,13 @@ class StreamScheduler {
   [[nodiscard]] Status destroy_stream(Stream stream);
 
   void enqueue(const QueuePointer& queue, Operation operation);
+  /// The same for an operation that depends on the order of streams. `plan` is called under the
+  /// lock, as Hooks::enqueued is; it completes the operation, may add marks that have to be
+  /// reached first, and may refuse: then nothing is enqueued.
+  using Plan = std::function<Status(const StreamOrder&, Operation&, std::vector<StreamMark>&)>;
+  Status enqueue(const QueuePointer& queue, Operation operation, const Plan& plan);
+  /// Shows what the host has seen, or is after for other reasons. Called as a plan is.
+  void consult_host_order(const std::function<void(const StreamOrder&)>& ask);
   /// Returns once everything enqueued before is complete. Errors: what the context is poisoned
   /// with; 4 once stopped.
   [[nodiscard]] Status synchronize(const QueuePointer& queue);
@@ -75,6 +86,7 @@ class StreamScheduler {
 
   /// Pending work that touches the range: the first found.
   [[nodiscard]] std::optional<PendingWork> pending_work(Range range);
+  [[nodiscard]] std::optional<PendingWork> pending_write(Range range);
   void wait_for_range(Range range);
   /// The same for what calls without a stream have left to do: a driver has it in hand.
   void wait_for_sync_forms(Range range);
@@ -97,6 +109,12 @@ class StreamScheduler {
     Stream stream;  ///< null: a default stream, or a destroyed one
   };
   [[nodiscard]] std::vector<Active> active_streams();
+  /// Device work that keeps one of them busy, and the call that destroyed its stream.
+  struct Busy {
+    Site work;
+    std::optional<Site> destroyed;
+  };
+  [[nodiscard]] std::optional<Busy> busy_work();
 
   [[nodiscard]] std::vector<QueuePointer> live_streams() const;
   [[nodiscard]] std::vector<EventPointer> live_events() const;
@@ -130,6 +148,17 @@ class StreamScheduler {
   void work_eagerly();
   void call_host_functions();
 
+  // stream_order.cpp: what is ordered after what.
+  void advance_clock(const QueuePointer& queue);
+  void take_ticket(const QueuePointer& queue, QueueEntry& entry);
+  [[nodiscard]] QueuePointer known_default(const ContextRecord* context) const;
+  void join_blocking(StreamClock& clock, const StreamQueue& default_queue);
+  [[nodiscard]] StreamClock clock_at_end(const StreamQueue& queue);
+  void see(const StreamClock& clock);
+  void retire(const QueuePointer& queue);
+  void end_order_of(const ContextRecord& context);
+  void leave_passage(QueueEntry& entry);
+
   // stream_activity.cpp: what the host has seen complete.
   void observe(const StreamMark& mark);
   [[nodiscard]] bool behind_host_function(const StreamMark& mark, int depth) const;
@@ -146,6 +175,15 @@ class StreamScheduler {
   std::condition_variable host_wanted_;  ///< a host function is to be called
   std::vector<QueuePointer> queues_;     ///< every stream with a handle or pending work
   std::vector<QueuePointer> defaults_;   ///< one for each context that has used it
+  StreamClock host_;                     ///< what the host has seen: later operations are after it
+  std::uint64_t serial_ = 0;             ///< operations enqueued, in all streams
+  /// What destroyed streams of a context have done: all of them, and those that were blocking.
+  struct Retired {
+    StreamClock all;
+    StreamClock blocking;
+  };
+  std::map<const ContextRecord*, Retired> retired_;
+  std::vector<QueuePointer> unsettled_;  ///< destroyed, but not seen complete
   std::deque<QueuePointer> host_calls_;  ///< the front entry of each is a host function to call
   bool worker_started_ = false;
   bool host_thread_started_ = false;

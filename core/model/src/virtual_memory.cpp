@@ -61,7 +61,6 @@ Pages& pages() {
 }
 
 constexpr std::size_t closed_ranges_max = 256;
-constexpr std::uint64_t closed_bytes_max = std::uint64_t{1} << 40;
 
 void* pointer_at(std::uint64_t address) {
   return reinterpret_cast<void*>(address);
@@ -80,7 +79,8 @@ void keep_closed(Range range) {
   const std::scoped_lock lock(all.mutex);
   all.closed.push_back(range);
   all.closed_bytes += range.size;
-  while (all.closed.size() > closed_ranges_max || all.closed_bytes > closed_bytes_max) {
+  const std::uint64_t bytes_max = quarantine_limit();
+  while (all.closed.size() > closed_ranges_max || all.closed_bytes > bytes_max) {
     open_oldest(all);
   }
 }
@@ -214,6 +214,16 @@ Physical::~Physical() {
 Reservation::~Reservation() {
   if (alias != nullptr) munmap(alias, range.size);
   if (range.size != 0) keep_closed(range);
+}
+
+void Mapping::note_access_set(const Site& site) {
+  const std::scoped_lock lock(mutex_);
+  access_set_ = site;
+}
+
+Site Mapping::access_set() const {
+  const std::scoped_lock lock(mutex_);
+  return access_set_;
 }
 
 // --- Reservations ---
@@ -402,7 +412,8 @@ Status unmap_range(Range range, const Site& site) noexcept try {
   return answer(Rule::memory_system, Status::out_of_memory);
 }
 
-Status set_access(Range range, std::span<const AccessDesc> descriptors) noexcept try {
+Status set_access(Range range, std::span<const AccessDesc> descriptors, const Site& site) noexcept
+    try {
   State& all = state();
   const std::scoped_lock lock(all.mutex);
   const std::vector<AllocationRef> mappings = whole_mappings(range);
@@ -412,6 +423,7 @@ Status set_access(Range range, std::span<const AccessDesc> descriptors) noexcept
       const auto device = static_cast<std::size_t>(descriptor.location.id);
       mapping->mapped->access[device].store(descriptor.flags, std::memory_order_release);
     }
+    mapping->mapped->note_access_set(site);
   }
   return Status::success;
 } catch (const std::bad_alloc&) {
@@ -425,8 +437,7 @@ AccessFlags access_of(const Mapping& mapping, Device device) noexcept {
 bool permits(const Allocation& allocation, Device device, Access access) noexcept {
   if (allocation.mapped == nullptr) return true;
   const AccessFlags flags = access_of(*allocation.mapped, device);
-  const bool reads = access == Access::read || access == Access::read_some;
-  return flags == AccessFlags::read_write || (flags == AccessFlags::read && reads);
+  return flags == AccessFlags::read_write || (flags == AccessFlags::read && !writes(access));
 }
 
 std::vector<AllocationRef> mappings_over(Range range) {

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,6 +66,14 @@ struct Mapping {
   std::shared_ptr<Physical> physical;
   std::shared_ptr<Reservation> reservation;
   std::array<std::atomic<AccessFlags>, devices_max> access{};  ///< by device; none at first
+
+  /// The last cuMemSetAccess: call 0 before the first.
+  void note_access_set(const Site& site);
+  [[nodiscard]] Site access_set() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Site access_set_;
 };
 
 /// Every function: **Errors** as the driver answers them, rules of virtual_rules.def; on error
@@ -87,7 +96,7 @@ Status properties_of(AllocationHandle handle, AllocationProp& properties) noexce
 Status map_physical(Range range, AllocationHandle handle, const Site& site) noexcept;
 Status unmap_range(Range range, const Site& site) noexcept;
 /// Pre: the descriptors are checked.
-Status set_access(Range range, std::span<const AccessDesc> descriptors) noexcept;
+Status set_access(Range range, std::span<const AccessDesc> descriptors, const Site& site) noexcept;
 
 /// What the device may do with mapped memory.
 [[nodiscard]] AccessFlags access_of(const Mapping& mapping, Device device) noexcept;
