@@ -248,6 +248,7 @@ void StreamScheduler::record(const EventPointer& event, const QueuePointer& queu
 void StreamScheduler::wait_event(const QueuePointer& queue, const EventPointer& event, Site site) {
   const Lock lock(mutex_);
   const StreamMark mark = event->recorded;  // the record as of now: later ones don't count [hdr]
+  advance_clock(queue);  // a wait in a default stream orders, whatever it waits for
   if (mark.queue == nullptr || mark.queue == queue || ASSAY_MODEL_BROKEN("events_order")) return;
   queue->clock.join(event->clock);
   if (!worth_waiting_for(*mark.queue)) return;
