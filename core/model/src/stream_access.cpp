@@ -109,12 +109,11 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
   }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
-  const bool of_pool = forbidden->pooled != nullptr;
-  const Rule rule = of_pool ? Rule::pool_no_access : Rule::access_forbidden;
   const char* what = writes(access) ? " wrote " : " read ";
-  diagnose(rule, describe(running.site) + what + describe_range(range.address, range.size) + ", " +
-                     forbidden_text(*forbidden, running.device));
-  running.fault = answer(rule, Status::illegal_address);
+  diagnose(Rule::access_forbidden, describe(running.site) + what +
+                                       describe_range(range.address, range.size) + ", " +
+                                       forbidden_text(*forbidden, running.device));
+  running.fault = answer(Rule::access_forbidden, Status::illegal_address);
   return true;
 }
 
