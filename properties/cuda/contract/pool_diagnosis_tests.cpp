@@ -90,7 +90,7 @@ void no_access(Run& run) {
   run.code("the wait", run.cu.cuStreamSynchronize(there));
   DevicePointer more = 0;
   run.code("every call from now on", run.cu.cuMemAlloc_v2(&more, 4096));
-  run.holds(named, diagnosed(run, "pool_no_access"));
+  run.holds(named, diagnosed(run, "access_forbidden"));
 }
 
 void clean(Run& run) {
