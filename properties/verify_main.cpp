@@ -291,8 +291,7 @@ void declare(CLI::App& app, Options& options) {
                  "comes with assay (default: $ASSAY_CUDA_DRIVER, else libcuda.so.1)")
       ->type_name("PATH");
   app.add_option("--profile", options.profile,
-                 "what the model models: h200, no_concurrent_managed_access, driver_11_8, or a "
-                 "file")
+                 "what the model models: " + harness::model_profile_names() + ", or a file")
       ->type_name("NAME");
   app.add_flag("--mutants", options.mutants,
                "check that each broken allocator is caught, instead of the shipped subjects");

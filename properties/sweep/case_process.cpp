@@ -39,7 +39,8 @@ std::uint64_t live_objects(const assay_model_control& model, bool contexts_too) 
 
 std::uint64_t live_bytes(const assay_model_control& model) {
   return model.live_bytes(assay_model_device) + model.live_bytes(assay_model_managed) +
-         model.live_bytes(assay_model_pinned);
+         model.live_bytes(assay_model_pinned) + model.live_bytes(assay_model_pooled) +
+         model.live_bytes(assay_model_physical);
 }
 
 /// Bytes that the backing says it still holds.

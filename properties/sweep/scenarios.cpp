@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "assay/backing/device.hpp"
+#include "assay/backing/device_pool.hpp"
+#include "assay/backing/device_virtual.hpp"
 #include "assay/backing/managed.hpp"
 #include "assay/backing/pinned.hpp"
 #include "assay/backing/quota.hpp"
@@ -306,6 +308,8 @@ constexpr std::array all_leaves = {
     Leaf{"managed(attach=host,granularity=2MiB)", make_host_managed},
     Leaf{"pinned", make_leaf<Pinned>},
     Leaf{"device", make_leaf<Device>},
+    Leaf{"device_pool", make_leaf<DevicePool>},
+    Leaf{"device_virtual", make_leaf<DeviceVirtual>},
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
 import json
 import os
@@ -14,21 +13,20 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from assay_tools.errors import ToolError
 from assay_tools.files import write_atomic
+from assay_tools.gpu_check_host import EXIT_NOTHING_RAN, Host, judge, load, read_text, run, stage
+from assay_tools.gpu_check_sanitizer import sanitizer
 
 ROOT = Path(__file__).resolve().parents[2]
-TOTAL_S = 350.0  # the whole check; every stage ends before
-EXIT_GOOD, EXIT_BAD, EXIT_USAGE, EXIT_INTERNAL, EXIT_NOTHING_RAN = 0, 1, 2, 70, 77
+EXIT_GOOD, EXIT_BAD, EXIT_USAGE, EXIT_INTERNAL = 0, 1, 2, 70
 PROGRAMS = ["assay-doctor", "assay-conformance", "assay-probe", "assay-verify", "assay-bench"]
 SUBJECTS = ["managed", "pinned", "device"]
-SANITIZED_MAX = 30
 
 DESCRIPTION = """Checks assay on a GPU host in one call of at most six minutes: facts, driver
 conformance and its difference from the model, properties of the device backings, probes,
@@ -40,51 +38,6 @@ EPILOG = """exit: 0 conformance and properties hold; 1 one does not; 2 usage; 70
 77 there is no GPU here. Writes into DIR: summary.txt, check.json, conformance.json, probe.json,
 verify.json, bench.json, bench.csv, log.txt.
 Example: scripts/gpu-check --out results"""
-
-
-@dataclass
-class Stage:
-    """What became of one stage."""
-
-    name: str
-    outcome: str = "ok"  # ok, FAILED, timed out, skipped
-    why: str = ""
-    seconds: float = 0.0
-    code: int | None = None
-    lines: list[str] = field(default_factory=list)  # for the summary
-
-
-@dataclass
-class Host:
-    """Where the check runs and what it runs."""
-
-    out: Path
-    programs: Path
-    model: Path
-    rehearsal: bool
-    started: float
-    stages: list[Stage] = field(default_factory=list)
-
-    def left_s(self) -> float:
-        return TOTAL_S - (time.monotonic() - self.started)
-
-    def program(self, name: str) -> str:
-        return str(self.programs / name)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Without what would put another driver in the real one's place."""
-        steering = ("ASSAY_CUDA_DRIVER", "ASSAY_MODEL_")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(steering)}
-        return {**kept, **({"ASSAY_CUDA_DRIVER": str(self.model)} if self.rehearsal else {})}
-
-
-@dataclass
-class Ran:
-    """How a command ended."""
-
-    code: int | None  # None: it ran past its limit and was stopped
-    text: str
 
 
 def gpu_count() -> int:
@@ -104,86 +57,6 @@ def gpu_count() -> int:
     except (OSError, subprocess.TimeoutExpired):
         return 0
     return int(asked.stdout) if asked.stdout.strip().isdigit() else 0
-
-
-def run(host: Host, command: list[str], limit_s: float) -> Ran:
-    """Runs a command in a process group of its own and stops that group, and only it, in time."""
-    limit_s = min(limit_s, max(1.0, host.left_s()))
-    with (host.out / "log.txt").open("a", encoding="utf-8") as log:
-        print("+", *command, file=log, flush=True)
-        process = subprocess.Popen(
-            command,
-            env=host.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        code: int | None
-        try:
-            text, _ = process.communicate(timeout=limit_s)
-            code = process.returncode
-        except subprocess.TimeoutExpired:
-            text, code = stop(process), None
-        except BaseException:  # Ctrl-C or a signal: leave nothing running
-            stop(process)
-            raise
-        log.write(text)
-        print(f"  -> {'stopped after its limit' if code is None else code}", file=log)
-    return Ran(code, text)
-
-
-def stop(process: subprocess.Popen[str]) -> str:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        try:
-            return process.communicate(timeout=5)[0]
-        except subprocess.TimeoutExpired:
-            continue
-    return ""
-
-
-@contextlib.contextmanager
-def stage(host: Host, name: str) -> Iterator[Stage]:
-    """Times a stage and keeps what became of it, also when it fails half way."""
-    done = Stage(name)
-    began = time.monotonic()
-    print(f"== {name} ({host.left_s():.0f} s left)", flush=True)
-    try:
-        yield done
-    except FileNotFoundError as error:
-        if done.outcome == "ok":
-            done.outcome = "FAILED"
-        done.why += f" (no {Path(str(error.filename)).name} was written)"
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        done.outcome, done.why = "FAILED", f"{type(error).__name__}: {error}"
-    done.seconds = time.monotonic() - began
-    host.stages.append(done)
-    print(f"   {done.outcome} in {done.seconds:.0f} s {done.why}", flush=True)
-
-
-def judge(done: Stage, ran: Ran, good: tuple[int, ...] = (0,)) -> bool:
-    done.code = ran.code
-    if ran.code is None:
-        done.outcome, done.why = "timed out", "stopped after its limit; partial results are kept"
-    elif ran.code == EXIT_NOTHING_RAN:
-        done.outcome, done.why = "skipped", (ran.text.strip().splitlines() or [""])[-1]
-    elif ran.code not in good:
-        done.outcome, done.why = "FAILED", f"exit code {ran.code}"
-    return done.outcome == "ok"
-
-
-def load(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def read_text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def facts(host: Host) -> dict[str, Any]:
@@ -228,7 +101,7 @@ def conformance(host: Host) -> None:
     mine, models = host.out / "conformance-driver.json", host.out / "conformance-model.json"
     program = host.program("assay-conformance")
     with stage(host, "conformance") as done:
-        ran = run(host, [program, "--jobs", "4", "--out", str(mine)], 60)
+        ran = run(host, [program, "--jobs", "8", "--out", str(mine)], 75)
         judge(done, ran)
         done.lines += ran.text.strip().splitlines()[-1:]
     with stage(host, "model") as done:
@@ -270,51 +143,6 @@ def probes(host: Host) -> None:
             spelled = [f"{a['step']}: {a['spelled']}" for a in probe["answers"]]
             said = "; ".join(spelled[:3]) or f"{probe['outcome']}: {probe['detail']}"
             done.lines.append(f"{probe['id']:<4} {said}"[:110])
-
-
-def positive_tests(tests: list[dict[str, Any]]) -> list[str]:
-    """Tests whose every call succeeded and that met no fault, work on memory first."""
-
-    def is_positive(test: dict[str, Any]) -> bool:
-        seen = test["observations"]
-        codes = [one["value"] for one in seen if one["kind"] == "code"]
-        faults = any(one["kind"] == "signal" for one in seen)
-        return test["outcome"] == "pass" and not faults and not any(codes)
-
-    groups = ["kernel", "copy", "set", "prefetch", "managed", "pinned", "registered", "memory"]
-    chosen = [test["id"] for test in tests if is_positive(test)]
-    return sorted(chosen, key=lambda name: name.split(".")[0] not in groups)
-
-
-def sanitizer(host: Host) -> None:
-    """compute-sanitizer on tests that make no mistake on purpose."""
-    with stage(host, "compute-sanitizer") as done:
-        tool = shutil.which("compute-sanitizer")
-        if tool is None or host.rehearsal:
-            done.outcome = "skipped"
-            done.why = "not on a model" if host.rehearsal else "no compute-sanitizer in PATH"
-            return
-        program = host.program("assay-conformance")
-        held = load(host.out / "conformance.json").get("driver", {"tests": []})
-        tests = positive_tests(held["tests"])[:SANITIZED_MAX]
-        options = ["--tool", "memcheck", "--leak-check", "full", "--report-api-errors", "no"]
-        options += ["--error-exitcode", "9", "--target-processes", "all"]
-        findings, ran_tests = [], 0
-        limit = time.monotonic() + min(55.0, host.left_s() - 70)
-        for test in tests:
-            if time.monotonic() > limit:
-                break
-            ran = run(host, [tool, *options, program, "--one", test], 20)
-            if "Device not supported" in ran.text:
-                done.outcome, done.why = "skipped", "compute-sanitizer refuses this device"
-                return
-            ran_tests += 1
-            if ran.code not in (0, EXIT_NOTHING_RAN):
-                findings.append(f"{test}: {ran.code}")
-        done.lines.append(f"{ran_tests} of {len(tests)} tests, {len(findings)} findings")
-        done.lines += findings[:8]
-        if findings:
-            done.outcome = "FAILED"
 
 
 def benchmark(host: Host) -> None:

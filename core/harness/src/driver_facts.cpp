@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "assay/cuda/abi/model_control.hpp"
 #include "assay/cuda/driver.hpp"
 #include "assay/harness/die_with_parent.hpp"
 #include "assay/harness/process.hpp"
@@ -160,6 +161,14 @@ std::string why_no_driver(ErrorCode code) {
     case ErrorCode::not_supported: return "the device has no such memory";
     default: return "";
   }
+}
+
+std::string model_profile_names() {
+  std::string names;
+  for (const char* each : cuda::abi::model_profiles) {
+    names += (names.empty() ? "" : ", ") + std::string(each);
+  }
+  return names;
 }
 
 bool driver_is_present() {

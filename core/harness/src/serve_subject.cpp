@@ -180,7 +180,9 @@ void tell_driver_bytes(Figures& figures) noexcept {
     figures.has_driver = 2;
     figures.driver_bytes = model->live_bytes(assay_model_device) +
                            model->live_bytes(assay_model_managed) +
-                           model->live_bytes(assay_model_pinned);
+                           model->live_bytes(assay_model_pinned) +
+                           model->live_bytes(assay_model_pooled) +
+                           model->live_bytes(assay_model_physical);
     return;
   }
   const auto context = cuda::PrimaryContext::of_device(0);

@@ -1,5 +1,7 @@
 // The backings over the CUDA driver, on device 0, and the chains over them that tenants use.
 #include "assay/backing/device.hpp"
+#include "assay/backing/device_pool.hpp"
+#include "assay/backing/device_virtual.hpp"
 #include "assay/backing/managed.hpp"
 #include "assay/backing/pinned.hpp"
 #include "assay/backing/quota.hpp"
@@ -57,6 +59,26 @@ const Subject& device() {
       .origin = Origin::assay,
       .summary = "memory of a GPU, out of the host's reach (cuMemAlloc)",
       .make = make_alone<Device>,
+      .needs_driver = true};
+  return subject;
+}
+
+const Subject& device_pool() {
+  static constexpr Subject subject{
+      .id = "device_pool",
+      .origin = Origin::assay,
+      .summary = "device memory from a pool of the driver's (cuMemAllocFromPoolAsync)",
+      .make = make_alone<DevicePool>,
+      .needs_driver = true};
+  return subject;
+}
+
+const Subject& device_virtual() {
+  static constexpr Subject subject{
+      .id = "device_virtual",
+      .origin = Origin::assay,
+      .summary = "device memory that grows in place (cuMemAddressReserve, cuMemCreate, cuMemMap)",
+      .make = make_alone<DeviceVirtual>,
       .needs_driver = true};
   return subject;
 }

@@ -24,6 +24,9 @@ enum class Needs : std::uint8_t {
 class [[nodiscard]] Call {
  public:
   Call(Function function, Needs needs, const void* caller) noexcept;
+  ~Call() { this_thread().call = outer_; }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   [[nodiscard]] Status status() const noexcept { return status_; }
   [[nodiscard]] const Site& site() const noexcept { return site_; }
@@ -31,12 +34,33 @@ class [[nodiscard]] Call {
   [[nodiscard]] ContextRecord& context() const noexcept { return *context_; }
 
  private:
-  Status judge(Needs needs) noexcept;
+  Status judge(Function function, Needs needs) noexcept;
+  /// The refusals of mistakes, in words.
+  Status refuse_late() const noexcept;
+  Status refuse_poisoned(Status sticky) const noexcept;
+  Status refuse_in_host_function() const noexcept;
+  Status refuse_without_context(Function function) const noexcept;
 
   Site site_;
+  const Site* outer_;  ///< of this thread before: null, but within a diagnosis of its own
   ContextRecord* context_ = nullptr;
   Status status_;
 };
+
+/// Of a call that waits, while it is judged: within a host function it would wait for that one.
+class SelfWait {
+ public:
+  explicit SelfWait(bool waits) noexcept { this_thread().waits_for_itself = waits; }
+  ~SelfWait() { this_thread().waits_for_itself = false; }
+  SelfWait(const SelfWait&) = delete;
+  SelfWait& operator=(const SelfWait&) = delete;
+};
+
+/// 3, for a call in a forked child of a process that initialised the driver.
+Status refuse_forked_child() noexcept;
+
+/// "on thread 7, which has no context current; ..."
+[[nodiscard]] std::string describe_lack_of_context();
 
 /// Begins an exported function: `ASSAY_MODEL_CALL(cuMemFree_v2, context);` declares `call`.
 #define ASSAY_MODEL_CALL(function, needs)                                         \

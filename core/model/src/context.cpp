@@ -1,5 +1,7 @@
 #include "context.hpp"
 
+#include <unistd.h>
+
 #include <deque>
 #include <map>
 #include <mutex>
@@ -63,7 +65,9 @@ ContextRecord* make_record(Contexts& all, Context handle, Device device, unsigne
 /// The context is gone for every thread; its streams and memory are still there. Pre: the lock is
 /// held. False if it was gone before.
 bool bury(Contexts& all, ContextRecord& context) {
-  if (!context.alive.exchange(false)) return false;
+  if (!context.alive.load(std::memory_order_acquire)) return false;
+  if (const Site* call = this_thread().call) context.ended = *call;
+  context.alive.store(false, std::memory_order_release);
   all.live.erase(context.handle);
   Primary& primary = all.primaries[index_of(context.device)];
   if (primary.record == &context) primary.record = nullptr;
@@ -79,6 +83,47 @@ void clear(ContextRecord& context) {
 
 ThreadState& this_thread() noexcept {
   return thread_state;
+}
+
+int thread_id() noexcept {
+  int& id = this_thread().id;
+  if (id == 0) id = gettid();
+  return id;
+}
+
+std::string describe(const ContextRecord& context) {
+  std::string text =
+      "context " + std::to_string(context.id) + ", made by " + describe(context.created);
+  if (context.alive.load(std::memory_order_acquire)) return text;
+  text += ", which " + describe(context.ended) + " ended";
+  const ContextRecord* const reborn = find_context(context.handle);
+  if (reborn != nullptr) {
+    text += " (its handle is that of context " + std::to_string(reborn->id) + " by now)";
+  }
+  return text;
+}
+
+std::string describe_live_contexts() {
+  const std::vector<const ContextRecord*> live = live_context_list();
+  if (live.empty()) return "no context is live";
+  constexpr std::size_t named_max = 3;
+  std::string text;
+  for (std::size_t i = 0; i < live.size() && i < named_max; ++i) {
+    text += (i == 0 ? "" : "; ") + describe(*live[i]) + ", is live";
+    const int thread = live[i]->thread.load(std::memory_order_relaxed);
+    if (thread != 0) text += ", current last on thread " + std::to_string(thread);
+  }
+  return text;
+}
+
+const ContextRecord* last_life(Context handle) noexcept {
+  Contexts& all = contexts();
+  const std::scoped_lock lock(all.mutex);
+  const ContextRecord* last = nullptr;
+  for (const ContextRecord& record : all.records) {
+    if (record.handle == handle) last = &record;
+  }
+  return last;
 }
 
 ContextRecord* current_context() noexcept {

@@ -28,6 +28,13 @@ struct ContextRecord {
   std::atomic<bool> alive{true};
   std::atomic<Status> sticky{Status::success};  ///< what every later call answers
   Site created;
+  Site ended;                  ///< the call that ended it. Written before `alive` is false
+  std::atomic<int> thread{0};  ///< that made it current last
+  // Why it is poisoned, if by a fault of its work: written before `faulted`.
+  Site faulty;    ///< the work
+  Site surfaced;  ///< the call that ran it, whose answer it was
+  std::atomic<bool> faulted{false};
+  std::atomic<bool> blamed{false};  ///< a call after that one has been diagnosed
 };
 
 /// What the model keeps of a thread. Trivially destructible: calls may come while the thread ends.
@@ -35,9 +42,22 @@ struct ThreadState {
   static constexpr std::size_t stack_max = 256;
   std::array<ContextRecord*, stack_max> stack{};
   std::size_t depth = 0;
-  bool in_host_function = false;  ///< set by the stream engine around a host function
+  bool in_host_function = false;  ///< set by the stream engine on its thread for host functions
+  const Site* host_function = nullptr;  ///< the launch of the one that runs
+  Stream host_stream = nullptr;         ///< in which it runs
+  bool waits_for_itself = false;        ///< a call of that one waits for that stream
+  const Site* call = nullptr;           ///< the exported function that runs
+  int id = 0;                           ///< the system's number of the thread; 0: not asked yet
 };
 [[nodiscard]] ThreadState& this_thread() noexcept;
+[[nodiscard]] int thread_id() noexcept;
+
+/// "context 3, made by cuCtxCreate_v2 (call 4, ...)", and what ended it.
+[[nodiscard]] std::string describe(const ContextRecord& context);
+/// Which contexts are live, and where they are current.
+[[nodiscard]] std::string describe_live_contexts();
+/// The last context that had this handle, alive or not; null if none ever had.
+[[nodiscard]] const ContextRecord* last_life(Context handle) noexcept;
 
 /// The record on top of this thread's stack, alive or not; null if there is none.
 [[nodiscard]] ContextRecord* current_context() noexcept;

@@ -113,6 +113,8 @@ constexpr assay_model_control control{
     .report = [](int fd) { write_report(fd); },
     .rules = [] { return rules_text(); },
     .set_host_capacity = [](std::uint64_t bytes) { set_host_capacity_bytes(bytes); },
+    .host_reads = [](std::uint64_t address,
+                     std::uint64_t size) { return host_reads_early({address, size}) ? 1 : 0; },
 };
 
 }  // namespace

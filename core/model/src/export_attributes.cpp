@@ -224,7 +224,8 @@ Status cuMemRangeGetAttribute(void* data, std::size_t data_size, RangeAttribute 
   const Status bad_attribute = check_range_attribute(data, data_size, attribute);
   if (bad_attribute != Status::success) return bad_attribute;
   const Range range{address, size};
-  if (const Status bad = check_managed_range(range); bad != Status::success) return bad;
+  if (const Status bad = check_managed_range(range, Purpose::query); bad != Status::success)
+    return bad;
   write_range_attribute(data, data_size, attribute, page_runs(range));
   return Status::success;
 }
@@ -240,7 +241,8 @@ Status cuMemRangeGetAttributes(void** data, std::size_t* data_sizes, RangeAttrib
     if (bad != Status::success) return bad;
   }
   const Range range{address, size};
-  if (const Status bad = check_managed_range(range); bad != Status::success) return bad;
+  if (const Status bad = check_managed_range(range, Purpose::query); bad != Status::success)
+    return bad;
   const std::vector<PageRun> runs = page_runs(range);
   for (std::size_t i = 0; i < count; ++i) {
     write_range_attribute(data[i], data_sizes[i], attributes[i], runs);

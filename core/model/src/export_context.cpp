@@ -22,7 +22,8 @@ Status resolve(Context handle, ContextRecord*& out) {
   out = find_context(handle);
   if (out != nullptr) return Status::success;
   if (was_context(handle)) {
-    return answer(Rule::handle_of_destroyed_context, Status::context_is_destroyed);
+    return refuse(Rule::handle_of_destroyed_context, Status::context_is_destroyed,
+                  "uses the handle of " + describe(*last_life(handle)));
   }
   return answer(Rule::context_handle, Status::invalid_context);
 }
@@ -33,6 +34,7 @@ Status push(ContextRecord& context) {
     return answer(Rule::context_stack_full, Status::out_of_memory);
   }
   thread.stack[thread.depth++] = &context;
+  context.thread.store(thread_id(), std::memory_order_relaxed);
   return Status::success;
 }
 
@@ -118,6 +120,7 @@ Status cuCtxSetCurrent(Context handle) {
   if (const Status bad = resolve(handle, context); bad != Status::success) return bad;
   if (thread.depth == 0) return push(*context);
   thread.stack[thread.depth - 1] = context;
+  context->thread.store(thread_id(), std::memory_order_relaxed);
   return Status::success;
 }
 
@@ -129,6 +132,7 @@ Status cuCtxGetDevice(Device* out) {
 }
 
 Status cuCtxSynchronize() {
+  const SelfWait self_wait(this_thread().host_function != nullptr);  // of all streams
   ASSAY_MODEL_CALL(cuCtxSynchronize, context);
   return synchronize_context(call.context());
 }

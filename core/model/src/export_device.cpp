@@ -47,14 +47,14 @@ extern "C" {
 
 Status cuInit(unsigned flags) {
   ASSAY_MODEL_CALL(cuInit, anytime);
-  if (in_forked_child()) return answer(Rule::forked_child, Status::not_initialized);
+  if (in_forked_child()) return refuse_forked_child();
   if (shutting_down()) return answer(Rule::shutting_down, Status::deinitialized);
   if (flags != 0) return answer(Rule::init_flags, Status::invalid_value);
   if (!configuration_error().empty() || ASSAY_MODEL_BREAKS_NOTHING()) {
     return answer(Rule::init_configuration, Status::unknown);
   }
   if (profile().devices == 0) return answer(Rule::init_no_device, Status::no_device);
-  mark_initialised();
+  mark_initialised(call.site());
   return Status::success;
 }
 

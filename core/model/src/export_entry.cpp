@@ -30,6 +30,9 @@ void* address_of(Signature* function) {
 #define cuMemGetDefaultMemPool implement_cuMemGetDefaultMemPool
 #define cuMemGetMemPool implement_cuMemGetMemPool
 #define cuMemSetMemPool implement_cuMemSetMemPool
+#define cuMemPrefetchBatchAsync implement_cuMemPrefetchBatchAsync
+#define cuMemDiscardBatchAsync implement_cuMemDiscardBatchAsync
+#define cuMemDiscardAndPrefetchBatchAsync implement_cuMemDiscardAndPrefetchBatchAsync
 #define ASSAY_DRIVER_FUNCTION(symbol, base, version, need, parameters) \
   ASSAY_MODEL_HAS_##need({#base, version, address_of(symbol)}, )
 const Row rows[] = {
@@ -39,6 +42,9 @@ const Row rows[] = {
 #undef cuMemSetMemPool
 #undef cuMemGetMemPool
 #undef cuMemGetDefaultMemPool
+#undef cuMemDiscardAndPrefetchBatchAsync
+#undef cuMemDiscardBatchAsync
+#undef cuMemPrefetchBatchAsync
 #undef cuMemPrefetchAsync_v2
 #undef cuMemAdvise_v2
 #undef cuCtxGetId

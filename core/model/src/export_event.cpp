@@ -1,5 +1,6 @@
 // Events.
 #include "call.hpp"
+#include "graves.hpp"
 #include "pool.hpp"
 #include "stream_engine.hpp"
 
@@ -12,11 +13,19 @@ Status find(Event handle, EventPointer& event) {
   switch (scheduler().find_event(handle, event)) {
     case Status::success: break;
     case Status::context_is_destroyed:
-      return answer(Rule::event_destroyed, Status::context_is_destroyed);
-    default: return answer(Rule::event_unknown, Status::invalid_handle);
+      return refuse(Rule::event_destroyed, Status::context_is_destroyed,
+                    "uses an event that is gone: " + epitaph(handle));
+    default:
+      return refuse(Rule::event_unknown, Status::invalid_handle, "uses a value that is no event");
   }
   const Status sticky = event->context->sticky.load(std::memory_order_acquire);
   return sticky == Status::success ? sticky : answer(Rule::poisoned, sticky);
+}
+
+std::string describe_timing(const StreamEvent& event) {
+  std::string text = "an event made by " + describe(event.created);
+  if ((event.flags & event_disable_timing) != 0) return text + " without timing";
+  return text + (scheduler().is_recorded(event) ? ", recorded" : ", never recorded");
 }
 
 }  // namespace
@@ -38,8 +47,10 @@ Status cuEventCreate(Event* out, unsigned flags) {
 Status cuEventDestroy_v2(Event handle) {
   ASSAY_MODEL_CALL(cuEventDestroy_v2, context);
   EventPointer event;
-  const Status status = find(handle, event);
-  return status == Status::success ? scheduler().destroy_event(handle) : status;
+  Status status = find(handle, event);
+  if (status == Status::success) status = scheduler().destroy_event(handle);
+  if (status == Status::success) bury_handle(handle, event->created, call.site());
+  return status;
 }
 
 Status cuEventRecord(Event handle, Stream stream) {
@@ -50,7 +61,9 @@ Status cuEventRecord(Event handle, Stream stream) {
   if (status == Status::success) status = find_queue(stream, &call.context(), queue);
   if (status != Status::success) return status;
   if (event->context != queue->context) {
-    return answer(Rule::event_other_context, Status::invalid_handle);
+    return refuse(Rule::event_other_context, Status::invalid_handle,
+                  "records an event of " + describe(*event->context) + " in a stream of " +
+                      describe(*queue->context));
   }
   scheduler().record(event, queue, call.site());
   return Status::success;
@@ -96,7 +109,9 @@ Status cuEventElapsedTime(float* out, Event start_handle, Event end_handle) {
   switch (scheduler().elapsed(start, end, *out)) {
     case Status::success: return Status::success;
     case Status::not_ready: return answer(Rule::elapsed_unfinished, Status::not_ready);
-    default: return answer(Rule::elapsed_without_time, Status::invalid_handle);
+    default:
+      return refuse(Rule::elapsed_without_time, Status::invalid_handle,
+                    "between " + describe_timing(*start) + " and " + describe_timing(*end));
   }
 }
 

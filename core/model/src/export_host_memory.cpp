@@ -87,7 +87,8 @@ Status cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
     return answer(Rule::register_flags, Status::invalid_value);
   }
   if (range.address + size < size || !is_mapped(range.address, size)) {
-    return answer(Rule::register_unmapped, Status::invalid_value);
+    return refuse(Rule::register_unmapped, Status::invalid_value,
+                  "registers " + describe_range(range.address, size) + ", where pages are missing");
   }
   if (!profile().has(DeviceAttribute::host_register_supported)) {
     return answer(Rule::register_unsupported, Status::not_supported);
@@ -98,21 +99,27 @@ Status cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
   }
   const AllocationRef other = first_overlap(range);
   if (other != nullptr && other->kind != Kind::pinned && other->kind != Kind::registered) {
-    return answer(Rule::register_foreign, Status::invalid_value);
+    return refuse(Rule::register_foreign, Status::invalid_value,
+                  "registers " + describe_range(range.address, range.size) + ": " +
+                      history_of(other->address));
   }
   return register_host(range, flags, call.context(), call.site());
 }
 
 Status cuMemHostUnregister(void* pointer) {
   ASSAY_MODEL_CALL(cuMemHostUnregister, context);
-  if (pointer == nullptr) return answer(Rule::unregister_invalid, Status::invalid_value);
+  if (pointer == nullptr) {
+    return refuse(Rule::unregister_invalid, Status::invalid_value, "unregisters null");
+  }
   const std::uint64_t address = address_of(pointer);
   const AllocationRef live = find_allocation(address);
   if (live == nullptr) {
-    return answer(Rule::unregister_unknown, Status::host_memory_not_registered);
+    return refuse(Rule::unregister_unknown, Status::host_memory_not_registered,
+                  "unregisters " + describe_range(address, 0) + ": " + history_of(address));
   }
   if (live->kind != Kind::registered || live->address != address) {
-    return answer(Rule::unregister_invalid, Status::invalid_value);
+    return refuse(Rule::unregister_invalid, Status::invalid_value,
+                  "unregisters " + describe_range(address, 0) + ": " + history_of(address));
   }
   settle_before_free(*live, call.site());
   if (!is_mapped(address, live->size)) {

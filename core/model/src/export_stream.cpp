@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "call.hpp"
+#include "graves.hpp"
 #include "profile.hpp"
 #include "stream_engine.hpp"
 #include "stream_gate.hpp"
@@ -61,9 +62,11 @@ Status cuStreamDestroy_v2(Stream stream) {
   if (queue->handle == nullptr) {
     return answer(Rule::stream_default_destroyed, Status::invalid_handle);
   }
+  const Site made = queue->created;
   if (scheduler().destroy_stream(stream) != Status::success) {
     return answer(Rule::stream_destroyed, Status::context_is_destroyed);
   }
+  bury_handle(stream, made, call.site());
   refresh_host_access();  // what was attached to it is attached to nothing in particular now
   return Status::success;
 }
@@ -77,6 +80,8 @@ Status cuStreamQuery(Stream stream) {
 }
 
 Status cuStreamSynchronize(Stream stream) {
+  const SelfWait self_wait(this_thread().host_function != nullptr &&
+                           this_thread().host_stream == stream);
   ASSAY_MODEL_CALL(cuStreamSynchronize, context);
   return synchronize(stream, &call.context());
 }

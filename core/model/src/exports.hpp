@@ -20,7 +20,7 @@
 #define ASSAY_MODEL_HAS_pools(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_location_pools(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_virtual_memory(...) __VA_ARGS__
-#define ASSAY_MODEL_HAS_batches(...)
+#define ASSAY_MODEL_HAS_batches(...) __VA_ARGS__
 #define ASSAY_MODEL_HAS_ipc(...)
 
 namespace assay::cuda::model {

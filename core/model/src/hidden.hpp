@@ -19,6 +19,13 @@ Status implement_cuMemPrefetchAsync_v2(DevicePointer, std::size_t, Location, uns
 Status implement_cuMemGetDefaultMemPool(MemPool*, Location*, AllocationType);
 Status implement_cuMemGetMemPool(MemPool*, Location*, AllocationType);
 Status implement_cuMemSetMemPool(Location*, AllocationType, MemPool);
+Status implement_cuMemPrefetchBatchAsync(DevicePointer*, std::size_t*, std::size_t, Location*,
+                                         std::size_t*, std::size_t, unsigned long long, Stream);
+Status implement_cuMemDiscardBatchAsync(DevicePointer*, std::size_t*, std::size_t,
+                                        unsigned long long, Stream);
+Status implement_cuMemDiscardAndPrefetchBatchAsync(DevicePointer*, std::size_t*, std::size_t,
+                                                   Location*, std::size_t*, std::size_t,
+                                                   unsigned long long, Stream);
 }
 
 }  // namespace assay::cuda::model

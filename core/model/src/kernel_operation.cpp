@@ -83,7 +83,9 @@ Status touch(const TouchParameters& touch, Running running) {
     return answer(Rule::touch_stride, Status::launch_failed);
   }
   const auto add = static_cast<std::uint8_t>(touch.add);
-  const Access access = add == 0 ? Access::read : Access::write;
+  const bool all = touch.stride == 1;
+  const Access reads = all ? Access::read : Access::read_some;
+  const Access access = add == 0 ? reads : all ? Access::update : Access::write;
   std::byte* at = use_words({touch.address, touch.bytes}, 1, access, running);
   std::uint64_t sum = 0;
   for (std::uint64_t offset = 0; at != nullptr && offset < touch.bytes;) {

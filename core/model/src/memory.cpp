@@ -13,6 +13,7 @@
 #include <new>
 
 #include "arena.hpp"
+#include "discards.hpp"
 #include "immortal.hpp"
 #include "memory_book.hpp"
 #include "mutants.hpp"
@@ -116,6 +117,7 @@ void remove(Book& all, const AllocationRef& allocation, const Site& site) {
   if (allocation->kind == Kind::managed && !ASSAY_MODEL_BROKEN("free_forgets_advice")) {
     forget_pages({block.address, block.capacity});
   }
+  end_discard({allocation->address, allocation->size});
 
   all.freed[allocation->address] = {allocation->size, allocation->kind, allocation->allocated,
                                     site};
@@ -303,8 +305,12 @@ Status register_host(Range range, unsigned flags, ContextRecord& context, const 
     try {
   Book& all = book();
   const std::scoped_lock lock(all.mutex);
-  if (overlap_in(all, range) != nullptr) {
-    return answer(Rule::register_overlap, Status::host_memory_already_registered);
+  if (const AllocationRef other = overlap_in(all, range); other != nullptr) {
+    return refuse(Rule::register_overlap, Status::host_memory_already_registered,
+                  "registers " + describe_range(range.address, range.size) + ", of which " +
+                      name_of(other->kind) + " memory " +
+                      describe_range(other->address, other->size) + " made by " +
+                      describe(other->allocated) + " is a part already");
   }
   if (!fits(all, Kind::registered, charge_of(Kind::registered, range.size), context.device)) {
     return answer(Rule::memory_capacity, Status::out_of_memory);

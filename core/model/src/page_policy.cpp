@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "arena.hpp"
+#include "discards.hpp"
 #include "immortal.hpp"
 #include "mutants.hpp"
 #include "rules.hpp"
@@ -144,6 +145,7 @@ void note_prefetch_request(Range range, Location destination) {
 }
 
 void apply_prefetch(Range range, Location destination) noexcept {
+  if (!ASSAY_MODEL_BROKEN("prefetch_ends_discard")) end_discard(range);
   if (ASSAY_MODEL_BROKEN("prefetch_moves")) return;
   const std::uint64_t first = first_page(range);
   std::uint64_t end = end_page(range);

@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "assay/cuda/abi/model_control.hpp"
+#include "host_faults.hpp"
 #include "stream_engine.hpp"
 
 namespace assay::cuda::model {
@@ -17,6 +19,7 @@ namespace {
 constinit std::atomic<pid_t> load_pid{0};
 constinit std::atomic<pid_t> init_pid{0};
 constinit std::atomic<bool> ending{false};
+constinit Site init_site;  ///< written before init_pid
 
 void mark_ending() {
   if (getpid() != init_pid.load()) return;
@@ -58,9 +61,22 @@ std::string report_path() {
 
 }  // namespace
 
-void mark_initialised() noexcept {
-  pid_t none = 0;
-  if (init_pid.compare_exchange_strong(none, getpid())) std::atexit(mark_ending);
+void mark_initialised(const Site& site) noexcept {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    init_site = site;
+    init_pid.store(getpid(), std::memory_order_release);
+    std::atexit(mark_ending);
+    watch_host_faults();
+  });
+}
+
+const Site& initialiser() noexcept {
+  return init_site;
+}
+
+int initialiser_process() noexcept {
+  return init_pid.load(std::memory_order_acquire);
 }
 
 bool initialised() noexcept {

@@ -4,11 +4,16 @@
 #include <cstdint>
 #include <string>
 
+#include "site.hpp"
+
 namespace assay::cuda::model {
 
 /// Marks this process as the one that called cuInit, and registers the exit handler: objects that
 /// were made before meet 4 in their destructors, as with the driver.
-void mark_initialised() noexcept;
+void mark_initialised(const Site& site) noexcept;
+/// The call that did, and its process. Pre: initialised().
+[[nodiscard]] const Site& initialiser() noexcept;
+[[nodiscard]] int initialiser_process() noexcept;
 [[nodiscard]] bool initialised() noexcept;      ///< by this process or its parent
 [[nodiscard]] bool in_forked_child() noexcept;  ///< by a parent
 [[nodiscard]] bool shutting_down() noexcept;

@@ -8,9 +8,11 @@
 #include <mutex>
 
 #include "configuration.hpp"
+#include "context.hpp"
 #include "diagnoses.hpp"
 #include "immortal.hpp"
 #include "mutants.hpp"
+#include "process.hpp"
 
 namespace assay::cuda::model {
 
@@ -58,17 +60,32 @@ Status answer(Rule rule, Status status) noexcept {
   return status;
 }
 
-void diagnose(Rule rule, std::string text) noexcept {
-  answer(rule, Status::success);
+namespace {
+
+void record(Rule rule, const std::string& text) {
   if (ASSAY_MODEL_BROKEN(id_of(rule))) return;
   const std::string line = std::string(id_of(rule)) + ": " + text;
   std::fprintf(stderr, "assay model: %s\n", line.c_str());
   {
     Diagnoses& all = diagnoses();
-    const std::scoped_lock lock(all.mutex);
-    all.lines.push_back(line);
+    std::unique_lock lock(all.mutex, std::defer_lock);
+    // A thread that is not in the child may have held the lock when the parent forked.
+    if (in_forked_child() ? lock.try_lock() : (lock.lock(), true)) all.lines.push_back(line);
   }
   if (strict()) std::abort();
+}
+
+}  // namespace
+
+void diagnose(Rule rule, std::string text) noexcept {
+  answer(rule, Status::success);
+  record(rule, text);
+}
+
+Status refuse(Rule rule, Status status, const std::string& what) noexcept {
+  const Site* const call = this_thread().call;
+  record(rule, call == nullptr ? what : describe(*call) + " " + what);
+  return answer(rule, status);
 }
 
 std::uint64_t times_met(Rule rule) noexcept {

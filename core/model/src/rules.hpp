@@ -29,6 +29,10 @@ inline constexpr std::size_t rule_count = static_cast<std::size_t>(Rule::count);
 /// Counts that `rule` was met and returns `status`: `return answer(Rule::free_twice, ...)`.
 Status answer(Rule rule, Status status) noexcept;
 
+/// Refuses a call because of a mistake of the program: answer() and diagnose() with the text "(the
+/// call that runs now) `what`".
+Status refuse(Rule rule, Status status, const std::string& what) noexcept;
+
 /// Records a mistake of the program: one line to stderr and to the report. Aborts under
 /// ASSAY_MODEL_STRICT=1. **Threads** any; may be called under any lock of the model.
 void diagnose(Rule rule, std::string text) noexcept;

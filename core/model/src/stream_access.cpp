@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "discards.hpp"
 #include "pool.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
@@ -46,9 +47,9 @@ bool reaches_end(Operand& operand) {
 }
 
 // The first of the operand's allocations that is no longer live; null if all are.
+// A pool's memory stays mapped after its free: a late access finds stale bytes, and was diagnosed
+// when it was enqueued.
 const Allocation* first_gone(const Operand& operand) {
-  // A pool's memory stays mapped after its free: a late access finds stale bytes, and was diagnosed
-  // when it was enqueued.
   if (operand.allocation->pooled != nullptr) return nullptr;
   if (find_allocation(operand.range.address) != operand.allocation) return operand.allocation.get();
   for (const AllocationRef& mapping : operand.further) {
@@ -57,14 +58,9 @@ const Allocation* first_gone(const Operand& operand) {
   return nullptr;
 }
 
-bool is_permitted(const Allocation& allocation, Device device, Access access) {
-  return permits(allocation, device, access) &&
-         pool_permits(allocation, device, access == Access::write);
-}
-
 const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
   if (operand.allocation == nullptr || operand.range.size == 0) return nullptr;
-  if (!is_permitted(*operand.allocation, device, access)) return operand.allocation.get();
+  if (!permits(*operand.allocation, device, access)) return operand.allocation.get();
   for (const AllocationRef& mapping : operand.further) {
     if (!permits(*mapping, device, access)) return mapping.get();
   }
@@ -79,7 +75,8 @@ AllocationRef find_for_size(std::uint64_t address, std::size_t size) noexcept {
 }
 
 std::string gone_text(const Running& running, Access access, Range range) {
-  const char* what = access == Access::read ? " read " : " wrote ";
+  const bool reads = access == Access::read || access == Access::read_some;
+  const char* what = reads ? " read " : access == Access::discard ? " discarded " : " wrote ";
   return describe(running.site) + what + describe_range(range.address, range.size) + ", " +
          history_with_reservations(range.address);
 }
@@ -104,6 +101,13 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
     running.fault = answer(rule, Status::illegal_address);
     return true;
   }
+  if (!pool_permits(*operand.allocation, running.device, writes(access))) {
+    diagnose(Rule::pool_no_access, gone_text(running, access, range) + ": its pool gives device " +
+                                       std::to_string(running.device) + " no such access" +
+                                       access_text(*operand.allocation));
+    running.fault = answer(Rule::pool_no_access, Status::illegal_address);
+    return true;
+  }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
   diagnose(Rule::access_forbidden,
@@ -112,6 +116,15 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
                describe_range(forbidden->address, forbidden->size) + access_text(*forbidden));
   running.fault = answer(Rule::access_forbidden, Status::illegal_address);
   return true;
+}
+
+/// What becomes of discarded bytes that a device uses; `bytes` are the range's.
+void note_discarded_use(Range range, const std::byte* bytes, Access access,
+                        const Running& running) {
+  if (access == Access::read || access == Access::update) {
+    look_for_discarded(range, bytes, running.site);
+  }
+  if (writes(access)) end_discard(range);
 }
 
 }  // namespace
@@ -166,19 +179,25 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
   if (!operand.is_pageable()) {
     const Allocation& allocation = *operand.allocation;
     if (is_refused(operand, access, running)) return nullptr;
-    if (allocation.kind == Kind::managed) {
-      note_device_access(range, running.device, access == Access::write);
+    if (allocation.kind == Kind::managed && access != Access::discard) {
+      note_device_access(range, running.device, writes(access));
+      note_discarded_use(range, alias_of(allocation, range.address), access, running);
     }
     if (allocation.kind != Kind::registered) return alias_of(allocation, range.address);
   }
   // What the program mapped itself, it may have unmapped, registered or not.
   if (!is_mapped(range.address, range.size)) {
-    diagnose(Rule::host_memory_gone, describe(running.site) +
-                                         " used host memory that is unmapped by now: " +
-                                         describe_range(range.address, range.size));
+    std::string text = describe(running.site) + " used host memory that is unmapped by now: " +
+                       describe_range(range.address, range.size);
+    if (!operand.is_pageable()) {
+      text += ", registered by " + describe(operand.allocation->allocated);
+    }
+    diagnose(Rule::host_memory_gone, text);
     return nullptr;
   }
-  return reinterpret_cast<std::byte*>(range.address);
+  auto* const bytes = reinterpret_cast<std::byte*>(range.address);
+  note_discarded_use(range, bytes, access, running);
+  return bytes;
 }
 
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
@@ -195,7 +214,10 @@ std::byte* use_address(Range range, Access access, Running& running) noexcept {
     }
   } else if (profile().has(DeviceAttribute::pageable_memory_access) &&
              is_mapped(range.address, range.size)) {
-    return reinterpret_cast<std::byte*>(range.address);  // HMM, ATS: all of the process's memory
+    // HMM, ATS: all of the process's memory
+    auto* const bytes = reinterpret_cast<std::byte*>(range.address);
+    note_discarded_use(range, bytes, access, running);
+    return bytes;
   }
   diagnose(Rule::access_nowhere, gone_text(running, access, range));
   running.fault = answer(Rule::access_nowhere, Status::illegal_address);

@@ -33,7 +33,17 @@ struct Operand {
 /// The range as the host addresses it, where the device has an address of its own for it.
 [[nodiscard]] Range by_host_address(Range range) noexcept;
 
-enum class Access : std::uint8_t { read, write };
+enum class Access : std::uint8_t {
+  read,       ///< all of it
+  read_some,  ///< of it, here and there
+  write,
+  update,   ///< reads all of it, then writes
+  discard,  ///< neither: what it holds means nothing from now on
+};
+
+[[nodiscard]] constexpr bool writes(Access access) noexcept {
+  return access == Access::write || access == Access::update;
+}
 
 /// An operation as it runs.
 struct Running {

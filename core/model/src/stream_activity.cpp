@@ -64,6 +64,17 @@ std::vector<StreamScheduler::Active> StreamScheduler::active_streams() {
   return active;
 }
 
+std::optional<StreamScheduler::Busy> StreamScheduler::busy_work() {
+  const Lock lock(mutex_);
+  for (const QueuePointer& queue : queues_) {
+    if (!is_active(*queue)) continue;
+    Busy busy{queue->device_work, std::nullopt};
+    if (queue->destroyed) busy.destroyed = queue->ended;
+    return busy;
+  }
+  return std::nullopt;
+}
+
 void StreamScheduler::tell_activity(Lock& lock) {
   if (!options_.exclusive || !hooks_.activity) return;
   lock.unlock();

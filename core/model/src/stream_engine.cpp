@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "call.hpp"
 #include "configuration.hpp"
+#include "graves.hpp"
 #include "immortal.hpp"
 #include "kernel_modules.hpp"
 #include "pool.hpp"
@@ -32,9 +34,13 @@ Status find_queue(Stream stream, ContextRecord* current, QueuePointer& queue) no
   switch (scheduler().find_stream(stream, current, queue)) {
     case Status::success: break;
     case Status::context_is_destroyed:
-      return answer(Rule::stream_destroyed, Status::context_is_destroyed);
-    case Status::invalid_handle: return answer(Rule::stream_unknown, Status::invalid_handle);
-    default: return answer(Rule::no_current_context, Status::invalid_context);
+      return refuse(Rule::stream_destroyed, Status::context_is_destroyed,
+                    "uses a stream that is gone: " + epitaph(stream));
+    case Status::invalid_handle:
+      return refuse(Rule::stream_unknown, Status::invalid_handle, "uses a value that is no stream");
+    default:
+      return refuse(Rule::no_current_context, Status::invalid_context,
+                    "uses the default stream " + describe_lack_of_context());
   }
   const Status sticky = queue->context->sticky.load(std::memory_order_acquire);
   return sticky == Status::success ? sticky : answer(Rule::poisoned, sticky);
@@ -80,11 +86,36 @@ void finish_sync_forms(Range range) noexcept {
 }
 
 void end_streams_of(ContextRecord& context) noexcept {
+  for (const QueuePointer& queue : scheduler().live_streams()) {
+    if (queue->context == &context) bury_handle(queue->handle, queue->created, context.ended);
+  }
+  for (const auto& [handle, event] : scheduler().live_event_handles()) {
+    if (event->context == &context) bury_handle(handle, event->created, context.ended);
+  }
   for (const PendingWork& lost : scheduler().end_context(context)) {
     diagnose(Rule::context_ended_with_work,
-             "a context ended before the work of " + describe(lost.site) + " was waited for");
+             describe(context) + " before the work of " + describe(lost.site) + " was waited for");
   }
   end_modules_of(context);
+}
+
+bool host_reads_early(Range range) noexcept {
+  const std::optional<PendingWork> work = scheduler().pending_write(range);
+  if (!work) return false;
+  diagnose(Rule::host_read_early, "the host reads " + describe_range(range.address, range.size) +
+                                      ", which the unfinished work of " + describe(work->site) +
+                                      " writes");
+  return true;
+}
+
+std::string describe_busy() {
+  const std::optional<StreamScheduler::Busy> busy = scheduler().busy_work();
+  if (!busy) return "the device was busy";
+  std::string text = "the work of " + describe(busy->work) + " has not been waited for";
+  if (busy->destroyed) {
+    text += "; " + describe(*busy->destroyed) + " destroyed its stream, which waits for nothing";
+  }
+  return text;
 }
 
 void open_all_gates() noexcept {

@@ -61,6 +61,13 @@ void stop_streams() noexcept;
 /// what the device is busy with, or which memory there is, has changed.
 void refresh_host_access() noexcept;
 
+/// The host is about to read the range: diagnosed, and true, if unfinished work writes it.
+bool host_reads_early(Range range) noexcept;
+
+/// What keeps the device busy, as far as the host has seen: "the work of cuLaunchKernel (call 7,
+/// ...) has not been waited for". For diagnoses.
+[[nodiscard]] std::string describe_busy();
+
 /// A managed allocation is associated with a stream, the host, or nothing in particular (GLOBAL).
 void attach(Allocation& allocation, unsigned flags, Stream stream) noexcept;
 

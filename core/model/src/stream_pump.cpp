@@ -99,8 +99,13 @@ void StreamScheduler::complete(Lock& lock, const QueuePointer& queue, Status sta
   leave_passage(done);
   std::vector<QueueEntry> dropped;
   if (status != Status::success) {
+    ContextRecord& context = *queue->context;
     Status none = Status::success;
-    queue->context->sticky.compare_exchange_strong(none, status);
+    if (context.sticky.compare_exchange_strong(none, status)) {
+      context.faulty = done.operation.site;
+      if (const Site* call = this_thread().call) context.surfaced = *call;
+      context.faulted.store(true, std::memory_order_release);
+    }
     drop_pending(*queue->context, dropped);
   }
   if (queue->destroyed) forget_spent_queues();
@@ -164,9 +169,12 @@ void StreamScheduler::call_host_functions() {
     observe({queue, entry.ticket - 1});
     see(entry.before);
     tell_activity(lock);
+    this_thread().host_function = &entry.operation.site;
+    this_thread().host_stream = queue->handle;
     lock.unlock();
     const Status status = entry.operation.run();
     lock.lock();
+    this_thread().host_function = nullptr;
     complete(lock, queue, status);
   }
 }

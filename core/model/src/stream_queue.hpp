@@ -60,6 +60,8 @@ struct StreamQueue {
   // What the host has seen complete: only where host and device exclude each other.
   std::uint64_t observed = 0;
   std::uint64_t device_work_done = 0;  ///< the last device operation that ran
+  Site device_work;                    ///< the last one enqueued
+  Site ended;                          ///< the call that destroyed it
   struct Join {
     std::uint64_t ticket;
     StreamMark after;

@@ -64,6 +64,7 @@ Status StreamScheduler::destroy_stream(Stream stream) {
   if (streams_.erase(stream) == nullptr) return Status::context_is_destroyed;
   const Lock lock(mutex_);
   queue->destroyed = true;
+  if (const Site* call = this_thread().call) queue->ended = *call;
   queue->handle = nullptr;
   retire(queue);
   forget_spent_queues();
@@ -114,6 +115,7 @@ void StreamScheduler::enqueue_locked(const QueuePointer& queue, Operation operat
     leave_passage(entry);
     return;
   }
+  if (operation.device_work) queue->device_work = operation.site;
   add_default_order(queue, after);
   if (options_.exclusive) {
     for (const StreamMark& mark : after) queue->joins.push_back({ticket, mark});
@@ -279,6 +281,11 @@ Status StreamScheduler::synchronize(const EventPointer& event) {
   return status;
 }
 
+bool StreamScheduler::is_recorded(const StreamEvent& event) {
+  const Lock lock(mutex_);
+  return event.recorded.queue != nullptr;
+}
+
 Status StreamScheduler::elapsed(const EventPointer& start, const EventPointer& end, float& ms) {
   const Lock lock(mutex_);
   for (const EventPointer& event : {start, end}) {
@@ -302,6 +309,20 @@ std::optional<PendingWork> StreamScheduler::pending_work(Range range) {
   for (const QueuePointer& queue : queues_) {
     for (const QueueEntry& entry : queue->pending) {
       if (touches(entry.operation, range)) {
+        return PendingWork{entry.operation.name, entry.operation.site};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<PendingWork> StreamScheduler::pending_write(Range range) {
+  const Lock lock(mutex_);
+  for (const QueuePointer& queue : queues_) {
+    for (const QueueEntry& entry : queue->pending) {
+      const auto& writes = entry.operation.writes;
+      if (std::any_of(writes.begin(), writes.end(),
+                      [&](Range written) { return share(written, range); })) {
         return PendingWork{entry.operation.name, entry.operation.site};
       }
     }
@@ -427,6 +448,10 @@ std::vector<QueuePointer> StreamScheduler::live_streams() const {
   std::vector<QueuePointer> live;
   for (auto& [handle, queue] : streams_.all()) live.push_back(std::move(queue));
   return live;
+}
+
+std::vector<std::pair<Event, EventPointer>> StreamScheduler::live_event_handles() const {
+  return events_.all();
 }
 
 std::vector<EventPointer> StreamScheduler::live_events() const {

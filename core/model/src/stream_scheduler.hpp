@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "handle_table.hpp"
@@ -79,11 +80,13 @@ class StreamScheduler {
   void wait_event(const QueuePointer& queue, const EventPointer& event, Site site);
   [[nodiscard]] Status query(const EventPointer& event);
   [[nodiscard]] Status synchronize(const EventPointer& event);
+  [[nodiscard]] bool is_recorded(const StreamEvent& event);
   /// Errors: 400 never recorded or without timing, 600 not complete.
   [[nodiscard]] Status elapsed(const EventPointer& start, const EventPointer& end, float& ms);
 
   /// Pending work that touches the range: the first found.
   [[nodiscard]] std::optional<PendingWork> pending_work(Range range);
+  [[nodiscard]] std::optional<PendingWork> pending_write(Range range);
   void wait_for_range(Range range);
   /// The same for what calls without a stream have left to do: a driver has it in hand.
   void wait_for_sync_forms(Range range);
@@ -106,9 +109,16 @@ class StreamScheduler {
     Stream stream;  ///< null: a default stream, or a destroyed one
   };
   [[nodiscard]] std::vector<Active> active_streams();
+  /// Device work that keeps one of them busy, and the call that destroyed its stream.
+  struct Busy {
+    Site work;
+    std::optional<Site> destroyed;
+  };
+  [[nodiscard]] std::optional<Busy> busy_work();
 
   [[nodiscard]] std::vector<QueuePointer> live_streams() const;
   [[nodiscard]] std::vector<EventPointer> live_events() const;
+  [[nodiscard]] std::vector<std::pair<Event, EventPointer>> live_event_handles() const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;

@@ -437,7 +437,7 @@ AccessFlags access_of(const Mapping& mapping, Device device) noexcept {
 bool permits(const Allocation& allocation, Device device, Access access) noexcept {
   if (allocation.mapped == nullptr) return true;
   const AccessFlags flags = access_of(*allocation.mapped, device);
-  return flags == AccessFlags::read_write || (flags == AccessFlags::read && access == Access::read);
+  return flags == AccessFlags::read_write || (flags == AccessFlags::read && !writes(access));
 }
 
 std::vector<AllocationRef> mappings_over(Range range) {

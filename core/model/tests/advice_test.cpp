@@ -152,6 +152,7 @@ TEST_F(AdviceTest, RefusesLocationsThatAreNotThere) {
   EXPECT_STATUS(1, cuMemAdvise_v2(memory, 1, Advise::set_accessed_by, this_node));
   EXPECT_STATUS(1, cuMemAdvise_v2(memory, 1, static_cast<Advise>(7), on_device));
   EXPECT_STATUS(1, cuMemAdvise_v2(memory, 1, static_cast<Advise>(0), on_device));
+  control().forget_diagnoses();
   for (const Advise advice :
        {Advise::set_read_mostly, Advise::unset_read_mostly, Advise::unset_preferred_location}) {
     EXPECT_STATUS(0, cuMemAdvise_v2(memory, 1, advice, absent));  // the location is ignored

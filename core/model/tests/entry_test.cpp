@@ -44,10 +44,10 @@ std::set<std::string> exported_names() {
 }
 
 TEST(Symbols, AreTheModelledRowsAndTheMarker) {
-  const std::set<std::string> modelled{"required",           "entry",         "uuid",
-                                       "pci_bus_id",         "context_id",    "advise_by_ordinal",
-                                       "advise_by_location", "tests",         "pools",
-                                       "location_pools",     "virtual_memory"};
+  const std::set<std::string> modelled{"required",           "entry",          "uuid",
+                                       "pci_bus_id",         "context_id",     "advise_by_ordinal",
+                                       "advise_by_location", "tests",          "pools",
+                                       "location_pools",     "virtual_memory", "batches"};
   std::set<std::string> expected{model_marker};
 #define ASSAY_DRIVER_FUNCTION(symbol, base, version, need, parameters) \
   if (modelled.contains(#need)) expected.insert(#symbol);

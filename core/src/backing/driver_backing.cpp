@@ -14,9 +14,18 @@ DriverBacking::DriverBacking(const SourceInfo& info, Free free, Ref<cuda::Primar
     : Backing(info), context_(std::move(context)), own_(std::move(own)), free_(free) {}
 
 DriverBacking::~DriverBacking() {
+  end();
+}
+
+void DriverBacking::end() noexcept {
   detail::check_none_live(info().id, live_.size(), live_bytes_);
-  // What still cannot be freed goes with the context; there is nobody left to tell.
-  for (const auto& [address, record] : withheld_) (void)release_native(record).has_value();
+  for (auto& [address, record] : withheld_) {
+    record.stream = {};  // it may be gone by now
+    record.other_streams = true;
+    // What still cannot be freed goes with the context; there is nobody left to tell.
+    (void)release_native(record).has_value();
+  }
+  withheld_.clear();
 }
 
 DriverBacking::Incidents DriverBacking::incidents() const noexcept {
@@ -28,7 +37,6 @@ std::size_t DriverBacking::do_footprint(const Request& request) const noexcept {
   return align_up(std::max(request.size, request.reserve), info().granularity);
 }
 
-/// What is asked of the driver beyond the capacity, so that an aligned block lies in it.
 std::size_t DriverBacking::padding_of(const Request& request) const noexcept {
   const std::size_t alignment = std::max(request.alignment, info().natural_alignment);
   const bool natural =
@@ -165,6 +173,10 @@ Result<void> DriverBacking::give_back(const Record& record) noexcept {
 /// **Pre** no other thread can reach the block.
 Result<void> DriverBacking::release_native(const Record& record) noexcept {
   ASSAY_TRY(const cuda::Current current, cuda::Current::of(*context_));
+  if (free_.in_order) {
+    if (record.other_streams) ASSAY_TRY_VOID(wait_for_all());
+    return native_free(record.base, record.held, queue_of(record.stream).stream);
+  }
   // cuMemFree usually waits for the device, but may not be relied on to [hdr]: what cannot be
   // waited for is not freed.
   bool quiet = !record.other_streams;
@@ -173,22 +185,42 @@ Result<void> DriverBacking::release_native(const Record& record) noexcept {
     quiet = check(table().cuStreamSynchronize(stream), "cuStreamSynchronize").has_value();
   }
   if (!quiet) ASSAY_TRY_VOID(wait_for_all());
-  return check(free_.call(table(), record.base), free_.name);
+  return native_free(record.base, record.held, nullptr);
+}
+
+Result<void> DriverBacking::native_free(Address base, std::size_t, cuda::abi::Stream) noexcept {
+  return check(free_.call(table(), base), free_.name);
+}
+
+Result<void> DriverBacking::make_ready(Address base, Address address, std::size_t size,
+                                       const Request& request) noexcept {
+  return request.init == Init::zero ? zero_fresh(base, address, size, request) : Result<void>();
 }
 
 void DriverBacking::keep(Records::node_type node, std::size_t held) noexcept {
   const std::lock_guard lock(mutex_);
   ++failed_frees_;
   held_bytes_ += held;
-  withheld_.insert(std::move(node));
+  if (!node.empty()) withheld_.insert(std::move(node));
 }
 
-/// Adds what a caller can act on to the driver's own words.
+void DriverBacking::regain(std::size_t held) noexcept {
+  const std::lock_guard lock(mutex_);
+  held_bytes_ -= held;
+}
+
 Error DriverBacking::refusal(Error error, const Request& request) noexcept {
   error.backing = info().id;
   error.requested = request.size;
-  error.in_use = usage().live_bytes;
-  if (error.code != ErrorCode::out_of_memory) return error;
+  {
+    const std::lock_guard lock(mutex_);
+    error.in_use = live_bytes_;
+  }
+  if (error.code == ErrorCode::out_of_memory) add_limits(error);
+  return error;
+}
+
+void DriverBacking::add_limits(Error& error) noexcept {
   const auto current = cuda::Current::of(*context_);
   std::size_t free = 0;
   std::size_t total = 0;
@@ -196,7 +228,6 @@ Error DriverBacking::refusal(Error error, const Request& request) noexcept {
     error.limit = total;
     error.largest_free = free;
   }
-  return error;
 }
 
 // --- the backing
@@ -227,28 +258,52 @@ Block DriverBacking::do_allocate(const Request& request, Error& error) noexcept 
   }
   node.key() = address;
   const std::size_t capacity = record.capacity;
-  if (request.init == Init::zero) {
-    if (const auto zeroed = zero_fresh(record.base, address, capacity, request); !zeroed) {
-      error = refusal(zeroed.error(), request);
-      record.other_streams = true;  // the zeroing may be under way
-      if (!release_native(record)) {
-        error.lost = record.held;
-        keep(std::move(node), error.lost);
-      }
-      return {};
+  if (const auto ready = make_ready(record.base, address, capacity, request); !ready) {
+    error = refusal(ready.error(), request);
+    record.other_streams = true;  // the zeroing may be under way
+    if (!release_native(record)) {
+      error.lost = record.held;
+      keep(std::move(node), error.lost);
     }
+    return {};
   }
   enter(std::move(node));
   return {address, capacity};
 }
 
-Freed DriverBacking::do_deallocate(Block block, const Release&) noexcept {
+Freed DriverBacking::do_deallocate(Block block, const Release& release) noexcept {
   auto node = take_out(block.address);
   if (node.empty()) return Freed::refused;
+  if (free_.in_order) follow(node.mapped(), release.request.stream);
   if (release_native(node.mapped())) return Freed::now;
   const std::size_t held = node.mapped().held;
   keep(std::move(node), held);
   return Freed::failed;
+}
+
+/// A free on another stream than the block's own comes behind the work of both.
+void DriverBacking::follow(Record& record, StreamRef stream) noexcept {
+  if (stream.handle == nullptr || stream == record.stream) return;
+  if (record.stream.handle != nullptr) {
+    const auto current = cuda::Current::of(*context_);
+    const auto own = static_cast<cuda::abi::Stream>(record.stream.handle);
+    record.other_streams = record.other_streams || !current || !wait_for(own);
+  }
+  record.stream = stream;
+}
+
+void DriverBacking::change(Address from, Block to) noexcept {
+  const std::lock_guard lock(mutex_);
+  auto node = live_.extract(from);
+  if (node.empty()) return;
+  Record& record = node.mapped();
+  live_bytes_ += to.capacity - record.capacity;
+  live_held_ += to.capacity - record.held;
+  record.base = to.address;
+  record.capacity = to.capacity;
+  record.held = to.capacity;
+  node.key() = to.address;
+  live_.insert(std::move(node));
 }
 
 Block DriverBacking::do_resize(Block block, const Request& from, const Request& to,
@@ -294,6 +349,53 @@ Result<void> DriverBacking::release_old(Block block) noexcept {
   auto released = release_native(node.mapped());
   if (!released) enter(std::move(node));
   return released;
+}
+
+// --- bytes out of the host's reach
+
+Result<void> DeviceOnlyBacking::zero_fresh(Address, Address address, std::size_t size,
+                                           const Request& request) noexcept {
+  return set_bytes(address, size, std::byte{0}, queue_of(request.stream));
+}
+
+Result<void> DeviceOnlyBacking::do_copy_in(Block block, std::size_t offset,
+                                           std::span<const std::byte> from) noexcept {
+  const Address address = block.address + offset;
+  Queue queue = queue_for(address);
+  queue.wait = true;  // the source is the caller's
+  ASSAY_TRY(const cuda::Current current, cuda::Current::of(context()));
+  ASSAY_TRY_VOID(
+      check(table().cuMemcpyHtoDAsync_v2(address, from.data(), from.size(), queue.stream),
+            "cuMemcpyHtoDAsync"));
+  return finish(queue);
+}
+
+Result<void> DeviceOnlyBacking::do_copy_out(Block block, std::size_t offset,
+                                            std::span<std::byte> to) noexcept {
+  const Address address = block.address + offset;
+  Queue queue = queue_for(address);
+  queue.wait = true;
+  ASSAY_TRY(const cuda::Current current, cuda::Current::of(context()));
+  ASSAY_TRY_VOID(check(table().cuMemcpyDtoHAsync_v2(to.data(), address, to.size(), queue.stream),
+                       "cuMemcpyDtoHAsync"));
+  return finish(queue);
+}
+
+Result<void> DeviceOnlyBacking::do_fill(Block block, std::size_t offset, std::size_t size,
+                                        std::byte value) noexcept {
+  const Address address = block.address + offset;
+  ASSAY_TRY(const cuda::Current current, cuda::Current::of(context()));
+  return set_bytes(address, size, value, queue_for(address));
+}
+
+Result<void> DeviceOnlyBacking::do_copy_on_device(std::uint64_t to, std::uint64_t from,
+                                                  std::size_t size) noexcept {
+  // On a stream of its own: both blocks are settled, and the source may be another backing's.
+  const Queue queue = own_queue();
+  ASSAY_TRY(const cuda::Current current, cuda::Current::of(context()));
+  ASSAY_TRY_VOID(
+      check(table().cuMemcpyDtoDAsync_v2(to, from, size, queue.stream), "cuMemcpyDtoDAsync"));
+  return finish(queue);
 }
 
 // --- host access

@@ -11,6 +11,8 @@
 
 #include "assay/backing/by_size.hpp"
 #include "assay/backing/device.hpp"
+#include "assay/backing/device_pool.hpp"
+#include "assay/backing/device_virtual.hpp"
 #include "assay/backing/fault.hpp"
 #include "assay/backing/heap.hpp"
 #include "assay/backing/host.hpp"
@@ -155,6 +157,35 @@ Built make_device(Arguments& arguments, Ref<Backing>) {
   auto context = context_of(arguments);
   if (!context) return std::unexpected(context.error());
   return built(Device::make(*std::move(context)), arguments);
+}
+
+Built make_device_pool(Arguments& arguments, Ref<Backing>) {
+  DevicePool::Options options;
+  std::uint64_t max_size = 0;
+  const SpecTerm* const limit = arguments.take_option("max_size");
+  if (limit != nullptr) {
+    const auto size = parse_size(limit->value, limit->value_column);
+    if (!size) return std::unexpected(size.error());
+    if (*size == 0) return refuse(limit->value_column, "max_size takes at least a byte");
+    max_size = *size;
+  }
+  options.max_size = max_size;
+  if (auto fault = arguments.option("release_threshold", parse_size, options.release_threshold)) {
+    return std::unexpected(*fault);
+  }
+  auto context = context_of(arguments);
+  if (!context) return std::unexpected(context.error());
+  return built(DevicePool::make(*std::move(context), options), arguments);
+}
+
+Built make_device_virtual(Arguments& arguments, Ref<Backing>) {
+  DeviceVirtual::Options options;
+  std::uint64_t piece = options.piece_max;
+  if (auto fault = arguments.option("piece", parse_size, piece)) return std::unexpected(*fault);
+  options.piece_max = piece;
+  auto context = context_of(arguments);
+  if (!context) return std::unexpected(context.error());
+  return built(DeviceVirtual::make(*std::move(context), options), arguments);
 }
 
 Built make_pinned(Arguments& arguments, Ref<Backing>) {
@@ -312,6 +343,12 @@ constexpr std::array makers = {
           make_pinned},
     Maker{"device", "device[(device=N)]", "memory of device N (0), out of the host's reach", false,
           "", make_device},
+    Maker{"device_pool", "device_pool[([max_size=SIZE,] [release_threshold=SIZE,] [device=N])]",
+          "a pool of the driver's own on device N (0); keeps all that is freed unless told", false,
+          "", make_device_pool},
+    Maker{"device_virtual", "device_virtual[([piece=SIZE,] [device=N])]",
+          "memory of device N (0) that grows in place; mapped in pieces of SIZE (64MiB)", false, "",
+          make_device_virtual},
     Maker{"slab_pool", "slab_pool([keep=SIZE,] CHAIN)",
           "pool of size classes; keep bounds its cache (64MiB)", true, "", make_slab_pool},
     Maker{"zero_cache", "zero_cache([keep=SIZE,] [from=SIZE,] CHAIN)",

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/output.hpp"
 #include "assay/harness/result_context.hpp"
 #include "assay/harness/trace.hpp"
@@ -182,7 +183,8 @@ int run(int argument_count, char** arguments) {
                  "$ASSAY_CUDA_DRIVER, else libcuda.so.1)")
       ->check(not_empty)
       ->type_name("PATH");
-  app.add_option("--profile", options.driver.profile, "profile of the model")
+  app.add_option("--profile", options.driver.profile,
+                 "profile of the model: " + harness::model_profile_names() + ", or a file")
       ->check(not_empty)
       ->type_name("NAME");
   app.add_option("--out", options.out, "write the answers as JSON (assay.probe/1)")

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "assay/harness/driver_facts.hpp"
 #include "assay/harness/natural.hpp"
 #include "assay/harness/output.hpp"
 #include "assay/harness/trace.hpp"
@@ -197,7 +198,7 @@ void declare(CLI::App& app, Options& options) {
       ->check(not_empty)
       ->type_name("PATH");
   app.add_option("--profile", options.driver.profile,
-                 "profile of the model: h200, no_concurrent_managed_access, driver_11_8 or a file")
+                 "profile of the model: " + harness::model_profile_names() + ", or a file")
       ->check(not_empty)
       ->type_name("NAME");
   app.add_option("--out", options.out, "write all observations as JSON (assay.conformance/1)")

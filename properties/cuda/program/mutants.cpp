@@ -12,14 +12,13 @@
 
 #include <fmt/format.h>
 
+#include "assay/cuda/abi/model_control.hpp"
 #include "program/campaign.hpp"
 
 namespace assay::conformance {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* named_profiles[] = {"h200", "no_concurrent_managed_access", "driver_11_8"};
 
 /// Rules of which no caller can see whether they hold, and why.
 struct Unnoticeable {
@@ -128,14 +127,15 @@ std::vector<std::string> rules_of(const nlohmann::ordered_json& facts,
 }  // namespace
 
 int run_mutants(const MutantPlan& plan) {
-  const Facts facts = ask_facts({plan.model, named_profiles[0]});
+  const Facts facts = ask_facts({plan.model, cuda::abi::model_profiles[0]});
   if (!facts.why.empty()) {
     fmt::print(stderr, "assay-conformance: {}\n", facts.why);
     return facts.exit_code == 77 ? 77 : 2;
   }
   Meetings meetings;
   bool good = true;
-  std::vector<std::string> profiles(std::begin(named_profiles), std::end(named_profiles));
+  std::vector<std::string> profiles(std::begin(cuda::abi::model_profiles),
+                                    std::end(cuda::abi::model_profiles));
   profiles.insert(profiles.end(), plan.profiles.begin(), plan.profiles.end());
   for (const std::string& profile : profiles) good = meet(plan, profile, meetings) && good;
   if (meetings.empty()) {

@@ -33,7 +33,7 @@ std::string run_one_sequence(const Session& session, std::uint64_t seed, bool sa
   World world(session, say_steps);
   try {
     for (int i = 0; i < steps_of_a_sequence; ++i) world.step(random);
-    world.finish();
+    world.finish(random);
     return "";
   } catch (const SequenceFailed& failed) {
     std::string text = fmt::format("FAIL seed {}: {}\n", seed, failed.message);

@@ -13,12 +13,8 @@ using Attribute = DeviceAttribute;
 
 constexpr std::size_t size_most = 256 * KiB;  ///< of one slot: 2 MiB in all, far below the cap
 
-std::size_t below(std::mt19937_64& random, std::size_t limit) {
-  return random() % limit;
-}
-
 const char* kind_name(int kind) {
-  constexpr const char* names[] = {"empty", "device", "managed", "pinned"};
+  constexpr const char* names[] = {"empty", "device", "managed", "pinned", "pooled", "mapped"};
   return names[kind];
 }
 
@@ -36,9 +32,12 @@ World::World(const Session& session, bool say_steps)
   for (abi::Stream& stream : streams_) {
     good(cu_.cuStreamCreate(&stream, abi::stream_non_blocking), "cuStreamCreate");
   }
+  make_pool();
+  ask_granule();
 }
 
 World::~World() {
+  if (pool_ != nullptr) (void)cu_.cuMemPoolDestroy(pool_);
   for (abi::Stream stream : streams_) (void)cu_.cuStreamDestroy_v2(stream);
 }
 
@@ -64,7 +63,11 @@ void World::settle(Slot& slot) {
 }
 
 void World::settle_for(Slot& slot, int stream) {
-  if (slot.stream != stream) settle(slot);
+  if (slot.stream >= 0 && slot.stream != stream && slot.kind == Kind::pooled) {
+    order(static_cast<std::size_t>(slot.stream), static_cast<std::size_t>(stream));
+  } else if (slot.stream != stream) {
+    settle(slot);
+  }
   slot.stream = stream;
 }
 
@@ -77,8 +80,18 @@ void World::settle_for_host(Slot& slot) {
   good(cu_.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
-bool World::managed_works() const {
-  return session_.facts.has(Attribute::managed_memory);
+/// Of what the device has.
+World::Kind World::any_kind(std::mt19937_64& random) const {
+  const auto kind = static_cast<Kind>(1 + below(random, 5));
+  const bool works = kind == Kind::managed  ? session_.facts.has(Attribute::managed_memory)
+                     : kind == Kind::pooled ? pool_ != nullptr
+                     : kind == Kind::mapped ? granule_ != 0
+                                            : true;
+  return works ? kind : Kind::device;
+}
+
+std::size_t World::any_stream(std::mt19937_64& random) const {
+  return below(random, streams_.size());
 }
 
 std::size_t World::any_live(std::mt19937_64& random) {
@@ -102,9 +115,8 @@ World::Range World::any_range(std::mt19937_64& random) {
 void World::allocate(std::mt19937_64& random) {
   const std::size_t at = below(random, slots_.size());
   Slot& slot = slots_[at];
-  if (slot.kind != Kind::empty) release(at);
-  Kind kind = static_cast<Kind>(1 + below(random, 3));
-  if (kind == Kind::managed && !managed_works()) kind = Kind::device;
+  if (slot.kind != Kind::empty) release(random, at);
+  const Kind kind = any_kind(random);
   std::size_t size = any_size(random);
   // Small managed allocations may share a page, on which advice for one is advice for the other.
   if (kind == Kind::managed) size = (size + page - 1) / page * page;
@@ -118,16 +130,22 @@ void World::allocate(std::mt19937_64& random) {
     good(cu_.cuMemHostAlloc(&address, size, abi::host_alloc_device_map), "cuMemHostAlloc");
     slot.address = address_of(address);
   }
+  slot.stream = 0;
+  if (kind == Kind::pooled) allocate_pooled(random, slot, size);
+  if (kind == Kind::mapped) allocate_mapped(random, slot, size);
   slot.kind = kind;
   const auto byte = static_cast<unsigned char>(random());
   slot.mirror.assign(size, byte);  // fresh contents are undefined: give them a value first
-  good(cu_.cuMemsetD8Async(slot.address, byte, size, streams_[0]), "cuMemsetD8Async");
-  slot.stream = 0;
+  good(cu_.cuMemsetD8Async(slot.address, byte, size,
+                           streams_[static_cast<std::size_t>(slot.stream)]),
+       "cuMemsetD8Async");
 }
 
-void World::release(std::size_t at) {
-  check(at);
+void World::release(std::mt19937_64& random, std::size_t at) {
   Slot& slot = slots_[at];
+  if (slot.kind == Kind::pooled) return free_pooled(random, at);
+  check(at);
+  if (slot.kind == Kind::mapped) return free_mapped(random, at);
   told(fmt::format("free slot {}", at));
   good(slot.kind == Kind::pinned ? cu_.cuMemFreeHost(host(slot.address))
                                  : cu_.cuMemFree_v2(slot.address),
@@ -138,7 +156,7 @@ void World::release(std::size_t at) {
 void World::set(std::mt19937_64& random) {
   const Range range = any_range(random);
   Slot& slot = slots_[range.slot];
-  const int stream = static_cast<int>(below(random, streams_.size()));
+  const int stream = static_cast<int>(any_stream(random));
   const auto byte = static_cast<unsigned char>(random());
   told(fmt::format("set slot {} [{}, +{}) to {} on stream {}", range.slot, range.offset, range.size,
                    byte, stream));
@@ -157,7 +175,7 @@ void World::copy(std::mt19937_64& random) {
   Slot& target = slots_[to];
   const std::size_t size = std::min(from.size, target.mirror.size());
   const std::size_t offset = below(random, target.mirror.size() - size + 1);
-  const int stream = static_cast<int>(below(random, streams_.size()));
+  const int stream = static_cast<int>(any_stream(random));
   told(fmt::format("copy slot {} [{}, +{}) to slot {} at {} on stream {}", from.slot, from.offset,
                    size, to, offset, stream));
   settle_for(source, stream);
@@ -189,7 +207,7 @@ void World::send(std::mt19937_64& random) {
 void World::store(std::mt19937_64& random) {
   const Range range = any_range(random);
   Slot& slot = slots_[range.slot];
-  if (slot.kind == Kind::device) return;
+  if (!host_reaches(slot.kind)) return;
   const auto byte = static_cast<unsigned char>(random());
   told(fmt::format("the host stores {} to slot {} [{}, +{})", byte, range.slot, range.offset,
                    range.size));
@@ -225,7 +243,7 @@ void World::prefetch(std::mt19937_64& random) {
     return;
   }
   const bool to_host = below(random, 2) == 0;
-  const int stream = static_cast<int>(below(random, streams_.size()));
+  const int stream = static_cast<int>(any_stream(random));
   told(fmt::format("prefetch slot {} [{}, +{}) to the {} on stream {}", range.slot, range.offset,
                    range.size, to_host ? "host" : "device", stream));
   settle_for(slot, stream);
@@ -246,23 +264,28 @@ void World::check(std::size_t at) {
   told(fmt::format("check slot {}", at));
   settle_for_host(slot);
   std::vector<unsigned char> seen(slot.mirror.size());
-  if (slot.kind == Kind::device) {
+  if (!host_reaches(slot.kind)) {
     good(cu_.cuMemcpyDtoH_v2(seen.data(), slot.address, seen.size()), "cuMemcpyDtoH");
   } else {
     std::memcpy(seen.data(), host(slot.address), seen.size());
   }
-  const auto [mine, theirs] = std::mismatch(slot.mirror.begin(), slot.mirror.end(), seen.begin());
-  if (mine == slot.mirror.end()) return;
-  throw SequenceFailed{fmt::format("slot {}, a {} of {} B: byte {} is {}, and should be {}", at,
-                                   kind_name(static_cast<int>(slot.kind)), seen.size(),
-                                   mine - slot.mirror.begin(), *theirs, *mine)};
+  compare(slot.mirror, seen,
+          fmt::format("slot {}, {} memory", at, kind_name(static_cast<int>(slot.kind))));
+}
+
+void World::compare(const std::vector<unsigned char>& mirror,
+                    const std::vector<unsigned char>& seen, const std::string& what) const {
+  const auto [mine, theirs] = std::mismatch(mirror.begin(), mirror.end(), seen.begin());
+  if (mine == mirror.end()) return;
+  throw SequenceFailed{fmt::format("{}: byte {} of {} is {}, and should be {}", what,
+                                   mine - mirror.begin(), mirror.size(), *theirs, *mine)};
 }
 
 void World::step(std::mt19937_64& random) {
-  switch (below(random, 12)) {
+  switch (below(random, 16)) {
     case 0:
     case 1: return allocate(random);
-    case 2: return release(any_live(random));
+    case 2: return release(random, any_live(random));
     case 3:
     case 4: return set(random);
     case 5:
@@ -271,17 +294,25 @@ void World::step(std::mt19937_64& random) {
     case 8: return store(random);
     case 9: return advise(random);
     case 10: return prefetch(random);
+    case 11: return remap(random);
+    case 12: return alias(random);
+    case 13: return close(random);
+    case 14: return trim(random);
     default: return check(any_live(random));
   }
 }
 
-void World::finish() {
+void World::finish(std::mt19937_64& random) {
   for (std::size_t at = 0; at < slots_.size(); ++at) {
-    if (slots_[at].kind != Kind::empty) release(at);
+    if (slots_[at].kind != Kind::empty) release(random, at);
   }
+  settle_farewells();
+  end_pool();
   const assay_model_control* const model = session_.model;
   if (model == nullptr) return;
-  for (const auto object : {assay_model_device, assay_model_managed, assay_model_pinned}) {
+  for (const auto object :
+       {assay_model_device, assay_model_managed, assay_model_pinned, assay_model_pool,
+        assay_model_pooled, assay_model_reservation, assay_model_physical, assay_model_mapping}) {
     if (model->live_objects(object) == 0) continue;
     throw SequenceFailed{fmt::format("the model still counts {} objects of kind {}",
                                      model->live_objects(object), static_cast<int>(object))};

@@ -1,6 +1,7 @@
 # Are the tables of docs/conformance.md those that the program prints now?
 set(arguments)
-foreach(profile h200 no_concurrent_managed_access driver_11_8)
+string(REPLACE "," ";" profiles "${PROFILES}")
+foreach(profile IN LISTS profiles)
   list(APPEND arguments --markdown ${RESULTS}/${profile}.json)
 endforeach()
 execute_process(COMMAND ${PROGRAM} ${arguments} OUTPUT_VARIABLE tables RESULT_VARIABLE failed)

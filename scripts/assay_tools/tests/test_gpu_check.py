@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from assay_tools import gpu_check
+from assay_tools import gpu_check, gpu_check_host, gpu_check_sanitizer
 from assay_tools.errors import ToolError
-from assay_tools.gpu_check import Host, Ran, Stage
+from assay_tools.gpu_check_host import Host, Ran, Stage
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_command_past_its_limit_is_stopped_with_its_children(host: Host, tmp_p
     child = f"import time, pathlib; time.sleep(60); pathlib.Path({str(marker)!r}).touch()"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     began = time.monotonic()
-    ran = gpu_check.run(host, [sys.executable, "-c", parent], 1.0)
+    ran = gpu_check_host.run(host, [sys.executable, "-c", parent], 1.0)
     assert ran.code is None
     assert time.monotonic() - began < 50
     assert not marker.exists()
@@ -53,7 +53,7 @@ def test_a_command_past_its_limit_is_stopped_with_its_children(host: Host, tmp_p
 )
 def test_how_a_stage_is_judged(code: int | None, outcome: str) -> None:
     done = Stage("x")
-    gpu_check.judge(done, Ran(code, "why it was skipped\n"))
+    gpu_check_host.judge(done, Ran(code, "why it was skipped\n"))
     assert done.outcome == outcome
     assert done.why == {"skipped": "why it was skipped", "ok": ""}.get(outcome, done.why)
 
@@ -93,9 +93,9 @@ def test_medians_skip_errors_and_aggregates(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_raises_is_a_failed_stage_and_the_next_one_runs(host: Host) -> None:
-    with gpu_check.stage(host, "first"):
+    with gpu_check_host.stage(host, "first"):
         json.loads("{")
-    with gpu_check.stage(host, "second"):
+    with gpu_check_host.stage(host, "second"):
         pass
     assert [s.outcome for s in host.stages] == ["FAILED", "ok"]
 
@@ -112,7 +112,7 @@ def test_the_sanitizer_gets_tests_that_make_no_mistake() -> None:
         test("copy.failed", "fail", ("code", 0)),
         test("copy.good", "pass", ("code", 0), ("number", 7)),
     ]
-    assert gpu_check.positive_tests(tests) == ["copy.good", "init.first"]
+    assert gpu_check_sanitizer.positive_tests(tests) == ["copy.good", "init.first"]
 
 
 def test_nothing_inherited_puts_a_model_in_the_drivers_place(

@@ -31,6 +31,9 @@ namespace assay::harness {
 /// install ...". Empty for an error that is the subject's own.
 [[nodiscard]] std::string why_no_driver(ErrorCode code);
 
+/// The model's profiles by name, "h200, ..., small_capacity": what --profile takes besides a file.
+[[nodiscard]] std::string model_profile_names();
+
 /// Is there a library to load as the driver? Calls nothing in it.
 [[nodiscard]] bool driver_is_present();
 

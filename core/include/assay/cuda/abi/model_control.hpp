@@ -60,6 +60,9 @@ struct assay_model_control {
   const char* (*rules)();
   /// As set_capacity, for pinned host memory.
   void (*set_host_capacity)(std::uint64_t bytes);
+  /// Says that the host is about to read these bytes, which the model cannot see by itself. If
+  /// unfinished work writes them, so that the host reads old ones, it is diagnosed and 1 returned.
+  int (*host_reads)(std::uint64_t address, std::uint64_t size);
 };
 
 /// The marker: present in the model and in no driver.
