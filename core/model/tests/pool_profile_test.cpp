@@ -152,15 +152,19 @@ TEST(PoolProfile, AccessIsByDevice) {
     EXPECT_EQ(driver.access(pool, 1), AccessFlags::none);
     DevicePointer address = 0;
     ASSERT_EQ(cu.cuMemAllocFromPoolAsync(&address, 4096, pool, driver.there), Status::success);
-    // A copy is refused; a kernel would fault.
-    EXPECT_EQ(cu.cuMemsetD8Async(address, 1, 64, driver.there), Status::invalid_value);
     driver.set_access(pool, 1, AccessFlags::read_write, Status::success);
     EXPECT_EQ(driver.access(pool, 1), AccessFlags::read_write);
     EXPECT_EQ(cu.cuMemsetD8Async(address, 1, 64, driver.there), Status::success);
-    driver.set_access(pool, 1, AccessFlags::none, Status::success);
-    EXPECT_EQ(driver.access(pool, 1), AccessFlags::none);
-    EXPECT_EQ(cu.cuStreamSynchronize(driver.there), Status::illegal_address);  // it was late
-    EXPECT_TRUE(diagnosed("access_forbidden"));
+    EXPECT_EQ(cu.cuStreamSynchronize(driver.there), Status::success);
+    driver.set_access(pool, 1, AccessFlags::read, Status::success);
+    std::uint8_t byte = 0;
+    EXPECT_EQ(cu.cuMemcpyDtoHAsync_v2(&byte, address, 1, driver.there), Status::success);
+    EXPECT_EQ(cu.cuStreamSynchronize(driver.there), Status::success);
+    EXPECT_EQ(byte, 1);
+    EXPECT_EQ(driver.control.diagnosis_count(), 0U);
+    EXPECT_EQ(cu.cuMemsetD8Async(address, 1, 64, driver.there), Status::success);
+    EXPECT_EQ(cu.cuStreamSynchronize(driver.there), Status::illegal_address);
+    EXPECT_TRUE(diagnosed("pool_no_access: "));
     EXPECT_TRUE(diagnosed("made by cuMemAllocFromPoolAsync (call "));
     EXPECT_TRUE(diagnosed("last set by cuMemPoolSetAccess (call "));
     leave();
