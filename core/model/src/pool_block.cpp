@@ -155,13 +155,20 @@ Status free_pooled(const AllocationRef& allocation, const QueuePointer& queue, c
 }
 
 Status free_pooled_now(const AllocationRef& allocation, const Site& site) {
-  if (!is_going(*allocation)) diagnose_work_in_flight(*allocation, site);
-  Pools& all = pools();
-  const std::scoped_lock lock(all.mutex);
-  if (allocation->pooled->freed) return refuse_second_free(*allocation, site);
-  begin_free(all, *allocation, {}, site);
-  end_free(all, allocation);
-  return Status::success;
+  const bool in_flight = !is_going(*allocation) && diagnose_work_in_flight(*allocation, site);
+  Status status = Status::success;
+  scheduler().consult_host_order([&](const StreamOrder& host) {
+    Pools& all = pools();
+    const std::scoped_lock lock(all.mutex);
+    if (allocation->pooled->freed) {
+      status = refuse_second_free(*allocation, site);
+      return;
+    }
+    if (!in_flight) check_pool_free(*allocation, site, host);
+    begin_free(all, *allocation, {}, site);
+    end_free(all, allocation);
+  });
+  return status;
 }
 
 AllocationRef find_stale(std::uint64_t address) noexcept {
