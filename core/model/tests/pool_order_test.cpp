@@ -2,6 +2,7 @@
 #include <atomic>
 #include <functional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "stream_driver.hpp"
@@ -258,6 +259,26 @@ TEST_F(PoolOrderTest, CallsWithoutAStreamAreNobodysMistake) {
   std::vector<std::uint8_t> bytes(size, 4);
   EXPECT_EQ(cu.cuMemcpyHtoD_v2(address, bytes.data(), size), Status::success);
   release(address, one);
+  expect_clean();
+}
+
+TEST_F(PoolOrderTest, ThreadsEachWithAStreamOfTheirOwn) {
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      EXPECT_EQ(cu.cuCtxSetCurrent(context), Status::success);
+      const Stream mine = stream();
+      for (int i = 0; i < 100; ++i) {
+        DevicePointer address = 0;
+        EXPECT_EQ(cu.cuMemAllocAsync(&address, size, mine), Status::success);
+        use(address, mine);
+        EXPECT_EQ(cu.cuMemFreeAsync(address, mine), Status::success);
+        if (i % 7 == 0) sync(mine);
+      }
+      sync(mine);
+    });
+  }
+  for (std::thread& each : threads) each.join();
   expect_clean();
 }
 

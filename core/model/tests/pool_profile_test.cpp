@@ -162,9 +162,12 @@ TEST(PoolProfile, AccessIsByDevice) {
     EXPECT_EQ(cu.cuStreamSynchronize(driver.there), Status::success);
     EXPECT_EQ(byte, 1);
     EXPECT_EQ(driver.control.diagnosis_count(), 0U);
+    EXPECT_EQ(cu.cuMemsetD8Async(address, 1, 64, driver.there), Status::invalid_value);
+    driver.set_access(pool, 1, AccessFlags::read_write, Status::success);
     EXPECT_EQ(cu.cuMemsetD8Async(address, 1, 64, driver.there), Status::success);
-    EXPECT_EQ(cu.cuStreamSynchronize(driver.there), Status::illegal_address);
-    EXPECT_TRUE(diagnosed("pool_no_access: "));
+    driver.set_access(pool, 1, AccessFlags::none, Status::success);
+    EXPECT_EQ(cu.cuStreamSynchronize(driver.there), Status::illegal_address);  // it was late
+    EXPECT_TRUE(diagnosed("access_forbidden: "));
     EXPECT_TRUE(diagnosed("made by cuMemAllocFromPoolAsync (call "));
     EXPECT_TRUE(diagnosed("last set by cuMemPoolSetAccess (call "));
     leave();
