@@ -242,17 +242,17 @@ TEST_F(Mistakes, 30_MappedWhereItCannotBe) {
 }
 
 TEST_F(Mistakes, 31_MappedMemoryUsedBeforeAccessIsSet) {
-  Driver& d = start();
-  const DevicePointer address = half_mapped(d);
-  expect_status(Status::invalid_value, d.cu.cuMemsetD8_v2(address, 1, page));
-  expect_diagnosed("access_denied", {"cuMemsetD8_v2 (call ", "made by cuMemMap (call "});
-  end_half_mapped(d, address);
   expect_fault(
       [] {
         Driver child;
         static_cast<void>(*reinterpret_cast<volatile char*>(half_mapped(child)));
       },
       "host_access_device: .*made by cuMemMap \\(call ");
+  Driver& d = start();
+  const DevicePointer address = half_mapped(d);
+  expect_status(Status::invalid_value, d.cu.cuMemsetD8_v2(address, 1, page));
+  expect_diagnosed("access_denied", {"cuMemsetD8_v2 (call ", "made by cuMemMap (call "});
+  end_half_mapped(d, address);
 }
 
 TEST_F(Mistakes, 32_UnmappedInPartOrFreedWhileMapped) {
@@ -369,7 +369,7 @@ TEST_F(Mistakes, 39_CalledByAPrototypeOfTheOtherAbi) {
   Driver& d = start();
   const DevicePointer managed = d.managed();
   constexpr auto prefer = Advise::set_preferred_location;
-  const Location cpu_of_the_first{static_cast<LocationType>(device_cpu), 0};
+  const Location cpu_of_the_first{static_cast<LocationType>(~0U), 0};
   expect_status(Status::invalid_value,
                 d.cu.cuMemAdvise_v2(managed, page, prefer, cpu_of_the_first));
   expect_diagnosed("location_looks_ordinal", {"cuMemAdvise_v2 (call ", "first ABI"});
