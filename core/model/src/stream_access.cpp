@@ -85,10 +85,9 @@ std::string gone_text(const Running& running, Access access, Range range) {
          history_with_reservations(range.address);
 }
 
-std::string forbidden_text(const Allocation& mapping, Device device) {
-  const Site set =
-      mapping.mapped != nullptr ? mapping.mapped->access_set() : pool_access_set(mapping);
-  return history_of(mapping.address) + ": device " + std::to_string(device) +
+std::string forbidden_text(const Allocation& of, Device device) {
+  const Site set = of.mapped != nullptr ? of.mapped->access_set() : pool_access_set(of);
+  return history_of(of.address) + ": device " + std::to_string(device) +
          " was not given that access, " +
          (set.call == 0 ? "none was ever set" : "last set by " + describe(set));
 }
@@ -211,10 +210,11 @@ Range hold_mapped(Range range, Running& running) {
 
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
   for (const AllocationRef& launched : running.held) {
-    const bool within = launched->mapped && overlap({launched->address, launched->size}, range);
-    if (within && is_refused({launched, {launched->address, 1}, {}}, access, running)) {
-      return nullptr;
-    }
+    const Range mapping{launched->address, launched->size};
+    if (launched->mapped == nullptr || !overlap(mapping, range)) continue;
+    const std::uint64_t begin = std::max(mapping.address, range.address);
+    const std::uint64_t end = std::min(mapping.address + mapping.size, range.address + range.size);
+    if (is_refused({launched, {begin, end - begin}, {}}, access, running)) return nullptr;
   }
   if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
