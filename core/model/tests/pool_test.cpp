@@ -89,7 +89,7 @@ TEST_F(PoolTest, ArgumentsOfAllocationAndFree) {
 
   ASSERT_EQ(cu.cuMemAllocAsync(&address, size, one), Status::success);
   EXPECT_EQ(cu.cuMemFreeAsync(address, no_stream), Status::invalid_handle);
-  expect_clean();
+  EXPECT_TRUE(diagnosed("stream_unknown"));
   EXPECT_EQ(cu.cuMemFreeAsync(address + 512, one), Status::invalid_value);
   EXPECT_EQ(cu.cuMemFreeAsync(address, one), Status::success);
 }
