@@ -243,17 +243,17 @@ TEST_F(Mistakes, 30_MappedWhereItCannotBe) {
 }
 
 TEST_F(Mistakes, 31_MappedMemoryUsedBeforeAccessIsSet) {
-  Driver& d = start();
-  const DevicePointer address = half_mapped(d);
-  expect_status(Status::invalid_value, d.cu.cuMemsetD8_v2(address, 1, page));
-  expect_diagnosed("access_denied", {"cuMemsetD8_v2 (call ", "made by cuMemMap (call "});
-  end_half_mapped(d, address);
   expect_fault(
       [] {
         Driver child;
         static_cast<void>(*reinterpret_cast<volatile char*>(half_mapped(child)));
       },
       "host_access_device: .*made by cuMemMap \\(call ");
+  Driver& d = start();
+  const DevicePointer address = half_mapped(d);
+  expect_status(Status::invalid_value, d.cu.cuMemsetD8_v2(address, 1, page));
+  expect_diagnosed("access_denied", {"cuMemsetD8_v2 (call ", "made by cuMemMap (call "});
+  end_half_mapped(d, address);
 }
 
 TEST_F(Mistakes, 32_UnmappedInPartOrFreedWhileMapped) {

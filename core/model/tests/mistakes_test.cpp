@@ -33,26 +33,28 @@ TEST_F(Mistakes, 1_NoContextOnThisThread) {
 }
 
 TEST_F(Mistakes, 2_ContextUsedAfterItsLastRelease) {
-  Driver& d = start();
-  Context primary = nullptr;
-  DevicePointer address = 0;
-  expect_status(Status::success, d.cu.cuDevicePrimaryCtxRetain(&primary, 0));
-  expect_status(Status::success, d.cu.cuCtxPushCurrent_v2(primary));
-  expect_status(Status::success, d.cu.cuDevicePrimaryCtxRelease_v2(0));
-  expect_status(Status::context_is_destroyed, d.cu.cuMemAlloc_v2(&address, page));
-  expect_diagnosed("context_destroyed",
-                   {"cuMemAlloc_v2 (call ", "made by cuDevicePrimaryCtxRetain (call ",
-                    "which cuDevicePrimaryCtxRelease_v2 (call "});
-  Context reborn = nullptr;
-  expect_status(Status::success, d.cu.cuDevicePrimaryCtxRetain(&reborn, 0));
-  EXPECT_EQ(reborn, primary);  // the same value, another context
-  expect_status(Status::context_is_destroyed, d.cu.cuMemAlloc_v2(&address, page));
-  expect_diagnosed("context_destroyed", {"its handle is that of context "});
-  expect_status(Status::success, d.cu.cuCtxPopCurrent_v2(nullptr));
-  expect_status(Status::success, d.cu.cuDevicePrimaryCtxRelease_v2(0));
-  expect_status(Status::context_is_destroyed, d.cu.cuCtxSetCurrent(primary));
-  expect_diagnosed("handle_of_destroyed_context",
-                   {"cuCtxSetCurrent (call ", "which cuDevicePrimaryCtxRelease_v2 (call "});
+  expect_child([] {
+    Driver d;
+    Context primary = nullptr;
+    DevicePointer address = 0;
+    expect_status(Status::success, d.cu.cuDevicePrimaryCtxRetain(&primary, 0));
+    expect_status(Status::success, d.cu.cuCtxPushCurrent_v2(primary));
+    expect_status(Status::success, d.cu.cuDevicePrimaryCtxRelease_v2(0));
+    expect_status(Status::context_is_destroyed, d.cu.cuMemAlloc_v2(&address, page));
+    expect_diagnosed("context_destroyed",
+                     {"cuMemAlloc_v2 (call ", "made by cuDevicePrimaryCtxRetain (call ",
+                      "which cuDevicePrimaryCtxRelease_v2 (call "});
+    Context reborn = nullptr;
+    expect_status(Status::success, d.cu.cuDevicePrimaryCtxRetain(&reborn, 0));
+    EXPECT_EQ(reborn, primary);  // the same value, another context
+    expect_status(Status::context_is_destroyed, d.cu.cuMemAlloc_v2(&address, page));
+    expect_diagnosed("context_destroyed", {"its handle is that of context "});
+    expect_status(Status::success, d.cu.cuCtxPopCurrent_v2(nullptr));
+    expect_status(Status::success, d.cu.cuDevicePrimaryCtxRelease_v2(0));
+    expect_status(Status::context_is_destroyed, d.cu.cuCtxSetCurrent(primary));
+    expect_diagnosed("handle_of_destroyed_context",
+                     {"cuCtxSetCurrent (call ", "which cuDevicePrimaryCtxRelease_v2 (call "});
+  });
 }
 
 TEST_F(Mistakes, 3_FreedTwiceInsideOrForeign) {
@@ -202,9 +204,6 @@ TEST_F(Mistakes, 14_EmptyRangesAndRangesPastTheEnd) {
 }
 
 TEST_F(Mistakes, 15_PrefetchToADeviceThatCannot) {
-  Driver& d = start();
-  expect_status(Status::invalid_device, d.cu.cuMemPrefetchAsync(d.managed(), page, 7, d.stream()));
-  expect_diagnosed("location_device", {"cuMemPrefetchAsync (call ", "names device 7 of 1"});
   expect_child([] {
     play("no_concurrent_managed_access");
     Driver child;
@@ -213,6 +212,9 @@ TEST_F(Mistakes, 15_PrefetchToADeviceThatCannot) {
     expect_diagnosed("prefetch_exclusive",
                      {"cuMemPrefetchAsync (call ", "no concurrent managed access"});
   });
+  Driver& d = start();
+  expect_status(Status::invalid_device, d.cu.cuMemPrefetchAsync(d.managed(), page, 7, d.stream()));
+  expect_diagnosed("location_device", {"cuMemPrefetchAsync (call ", "names device 7 of 1"});
 }
 
 TEST_F(Mistakes, 16_AdviceOfLessThanAPage) {
