@@ -1,6 +1,7 @@
 // The model's control table behind its marker symbol, and the report.
 #include "assay/cuda/abi/model_control.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -28,8 +29,9 @@ constexpr std::array<const char*, assay_model_object_count> object_names{
 /// Memory that the program has not freed, though its free may not have run.
 MemoryUse held(Kind kind) {
   const MemoryUse going = pool_counts().going[static_cast<std::size_t>(kind)];
-  const MemoryUse use = memory_use(kind);
-  return {use.objects - going.objects, use.bytes - going.bytes};
+  const MemoryUse use = memory_use(kind);  // later: some of those may have gone
+  return {use.objects - std::min(use.objects, going.objects),
+          use.bytes - std::min(use.bytes, going.bytes)};
 }
 
 std::uint64_t live_objects(std::uint32_t object) {

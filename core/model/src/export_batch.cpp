@@ -40,7 +40,7 @@ using Items = std::vector<Item>;
 
 /// A range that is plain memory of the process has no allocation.
 Operand operand_of(Range range) {
-  return {find_allocation(range.address), range};
+  return {find_allocation(range.address), range, {}};
 }
 
 Status check_batch(const Ranges& ranges, unsigned long long flags, Stream stream) {

@@ -221,9 +221,7 @@ Status cuMemPoolSetAccess(MemPool handle, const AccessDesc* wanted, std::size_t 
     const Status bad = check_access(*pool, wanted[i]);
     if (bad != Status::success) return bad;
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    pool->access[static_cast<std::size_t>(wanted[i].location.id)] = wanted[i].flags;
-  }
+  set_pool_access(*pool, wanted, count, call.site());
   return Status::success;
 }
 

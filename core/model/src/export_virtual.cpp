@@ -1,5 +1,6 @@
 // Virtual memory management: addresses, physical memory, mappings, access.
 #include <span>
+#include <string>
 
 #include "arena.hpp"
 #include "call.hpp"
@@ -21,6 +22,10 @@ bool device_exists(Device device) {
 
 bool is_granular(std::uint64_t value) {
   return value % profile().granularity_bytes == 0;
+}
+
+std::string granularity_text() {
+  return "no multiple of the granularity, " + std::to_string(profile().granularity_bytes);
 }
 
 /// The model has physical memory on devices only, as its attributes 141 and 145 say.
@@ -92,10 +97,13 @@ Status cuMemAddressReserve(DevicePointer* out, std::size_t size, std::size_t ali
   ASSAY_MODEL_CALL(cuMemAddressReserve, sound);
   if (out == nullptr) return answer(Rule::null_out, Status::invalid_value);
   if (size == 0 || size % page_size() != 0) {
-    return answer(Rule::reserve_size, Status::invalid_value);
+    return refuse(Rule::reserve_size, Status::invalid_value,
+                  "reserves " + std::to_string(size) + " bytes: no multiple of " +
+                      std::to_string(page_size()));
   }
   if ((alignment & (alignment - 1)) != 0) {
-    return answer(Rule::reserve_alignment, Status::invalid_value);
+    return refuse(Rule::reserve_alignment, Status::invalid_value,
+                  "asks for alignment " + std::to_string(alignment) + ", which is no power of two");
   }
   if (hint % page_size() != 0) return answer(Rule::reserve_hint, Status::invalid_value);
   if (flags != 0) return answer(Rule::reserve_flags, Status::invalid_value);
@@ -118,7 +126,10 @@ Status cuMemCreate(AllocationHandle* out, std::size_t size, const AllocationProp
   if (out == nullptr || properties == nullptr) {
     return answer(Rule::null_out, Status::invalid_value);
   }
-  if (size == 0 || !is_granular(size)) return answer(Rule::physical_size, Status::invalid_value);
+  if (size == 0 || !is_granular(size)) {
+    return refuse(Rule::physical_size, Status::invalid_value,
+                  "makes " + std::to_string(size) + " bytes: " + granularity_text());
+  }
   if (flags != 0) return answer(Rule::physical_flags, Status::invalid_value);
   if (const Status bad = check_properties(*properties); bad != Status::success) return bad;
   if (const Status bad = check_supported(); bad != Status::success) return bad;
@@ -138,9 +149,14 @@ Status cuMemMap(DevicePointer address, std::size_t size, std::size_t offset,
                 AllocationHandle handle, unsigned long long flags) {
   ASSAY_MODEL_CALL(cuMemMap, sound);
   if (size == 0 || !is_granular(size) || !is_granular(address)) {
-    return answer(Rule::map_alignment, Status::invalid_value);
+    return refuse(Rule::map_alignment, Status::invalid_value,
+                  "maps " + describe_range(address, size) + ": " + granularity_text());
   }
-  if (offset != 0) return answer(Rule::map_offset, Status::invalid_value);
+  if (offset != 0) {
+    return refuse(Rule::map_offset, Status::invalid_value,
+                  "maps " + describe_range(address, size) + " from offset " +
+                      std::to_string(offset) + " of its memory: only 0 is taken");
+  }
   if (flags != 0) return answer(Rule::map_flags, Status::invalid_value);
   if (const Status bad = check_supported(); bad != Status::success) return bad;
   return map_physical({address, size}, handle, call.site());

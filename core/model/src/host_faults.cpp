@@ -9,6 +9,7 @@
 #include "process.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
+#include "virtual_memory.hpp"
 
 namespace assay::cuda::model {
 
@@ -36,8 +37,19 @@ void diagnose_fault(std::uint64_t address) {
     diagnose_live(*live, address);
     return;
   }
+  if (const auto reservation = find_reservation(address); reservation != nullptr) {
+    diagnose(Rule::host_access_device, "the host touched " + describe_range(address, 1) +
+                                           ", which " + describe(reservation->reserved) +
+                                           " reserved and nobody mapped");
+    return;
+  }
   const std::string history = history_of(address);
-  if (history == never_given_out) return;
+  if (history == never_given_out) {
+    if (find_reservation(address) == nullptr) return;
+    diagnose(Rule::host_access_device, "the host touched " + describe_range(address, 1) + ", " +
+                                           history_with_reservations(address));
+    return;
+  }
   diagnose(Rule::host_access_freed,
            "the host touched " + describe_range(address, 1) + " of " + history);
 }

@@ -195,6 +195,20 @@ bool pool_permits(const Allocation& allocation, Device device, bool write) noexc
   return write ? granted == AccessFlags::read_write : granted != AccessFlags::none;
 }
 
+void set_pool_access(Pool& pool, const AccessDesc* wanted, std::size_t count, const Site& site) {
+  const std::scoped_lock lock(pools().mutex);
+  for (std::size_t i = 0; i < count; ++i) {
+    pool.access[static_cast<std::size_t>(wanted[i].location.id)] = wanted[i].flags;
+  }
+  pool.access_set = site;
+}
+
+Site pool_access_set(const Allocation& allocation) noexcept {
+  if (allocation.pooled == nullptr) return {};
+  const std::scoped_lock lock(pools().mutex);
+  return allocation.pooled->pool->access_set;
+}
+
 // --- For the report ---
 
 PoolCounts pool_counts() noexcept {
@@ -220,8 +234,9 @@ std::vector<std::string> live_pool_lines() {
     if (pool->is_default) continue;
     std::string line = "pool made by " + describe(pool->created);
     if (pool->destroyed) {
-      line += ", destroyed by " + describe(pool->destroyed_by) + " with " +
-              std::to_string(pool->blocks) + " blocks not freed";
+      const std::uint64_t left = pool->blocks - pool->going;
+      line += ", destroyed by " + describe(pool->destroyed_by) + " with " + std::to_string(left) +
+              (left == 1 ? " block" : " blocks") + " not freed";
     }
     lines.push_back(std::move(line));
   }

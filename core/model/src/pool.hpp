@@ -35,11 +35,13 @@ struct Pool {
   bool destroyed = false;
   Site destroyed_by;
   ReusePolicy policy;
+  Site access_set;  ///< the last call that set access
   std::uint64_t release_threshold = 0;
   PoolReserve reserve;
   std::uint64_t used = 0;
   std::uint64_t used_high = 0;
   std::uint64_t blocks = 0;  ///< given out, and those whose free has not run
+  std::uint64_t going = 0;   ///< of those, freed by the program
 };
 using PoolPointer = std::shared_ptr<Pool>;
 
@@ -99,6 +101,10 @@ Status free_pooled_now(const AllocationRef& allocation, const Site& site);
 
 /// May the device use it so? True of memory that is no pool's.
 [[nodiscard]] bool pool_permits(const Allocation& allocation, Device device, bool write) noexcept;
+/// Descriptors that are checked. All at once, for the pool's memory of now and later.
+void set_pool_access(Pool& pool, const AccessDesc* wanted, std::size_t count, const Site& site);
+/// Which call set the access to that pool's memory; call 0: none.
+[[nodiscard]] Site pool_access_set(const Allocation& allocation) noexcept;
 
 /// An operation is being enqueued: is it in its place between the allocation and the free of the
 /// blocks that it uses? Called under the scheduler's lock.

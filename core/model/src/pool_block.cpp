@@ -29,6 +29,7 @@ void begin_free(Pools& all, const Allocation& allocation, const StreamPoint& at,
   block.freed_by = site;
   block.uses.clear();
   Pool& pool = *block.pool;
+  ++pool.going;
   pool.used -= block.bytes;
   pool.reserve.leave(block.bytes, at);
   MemoryUse& going = all.going[index_of(allocation.kind)];
@@ -51,6 +52,7 @@ void end_free(Pools& all, const AllocationRef& allocation) noexcept {
     all.stale.pop_front();
   }
   --block.pool->blocks;
+  --block.pool->going;
   leave_if_done(all, block.pool);
 }
 
@@ -153,13 +155,20 @@ Status free_pooled(const AllocationRef& allocation, const QueuePointer& queue, c
 }
 
 Status free_pooled_now(const AllocationRef& allocation, const Site& site) {
-  if (!is_going(*allocation)) diagnose_work_in_flight(*allocation, site);
-  Pools& all = pools();
-  const std::scoped_lock lock(all.mutex);
-  if (allocation->pooled->freed) return refuse_second_free(*allocation, site);
-  begin_free(all, *allocation, {}, site);
-  end_free(all, allocation);
-  return Status::success;
+  const bool in_flight = !is_going(*allocation) && diagnose_work_in_flight(*allocation, site);
+  Status status = Status::success;
+  scheduler().consult_host_order([&](const StreamOrder& host) {
+    Pools& all = pools();
+    const std::scoped_lock lock(all.mutex);
+    if (allocation->pooled->freed) {
+      status = refuse_second_free(*allocation, site);
+      return;
+    }
+    if (!in_flight) check_pool_free(*allocation, site, host);
+    begin_free(all, *allocation, {}, site);
+    end_free(all, allocation);
+  });
+  return status;
 }
 
 AllocationRef find_stale(std::uint64_t address) noexcept {

@@ -43,10 +43,12 @@ void note_pool_use(const Allocation& allocation, const Site& site, const StreamO
 
 void check_pool_free(const Allocation& allocation, const Site& site, const StreamOrder& order) {
   const PoolBlock& block = *allocation.pooled;
+  const bool by_host = order.here().queue == nullptr;
   if (!order.may_follow(block.allocated)) {
     diagnose(Rule::pool_free_unordered,
              describe(site) + " frees " + block_text(allocation) +
-                 ", in another stream that is not ordered after the allocation");
+                 (by_host ? ", which the host has not seen allocated"
+                          : ", in another stream that is not ordered after the allocation"));
   }
   for (const PoolUse& use : block.uses) {
     if (order.may_follow(use.at)) continue;

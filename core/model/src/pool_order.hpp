@@ -9,7 +9,7 @@ namespace assay::cuda::model {
 /// A use, by an operation that is being enqueued; diagnoses one out of its place.
 void note_pool_use(const Allocation& allocation, const Site& site, const StreamOrder& order);
 
-/// A free that is being enqueued; diagnoses one that is not after all uses.
+/// A free that is being enqueued, or of the host; diagnoses one that is not after all uses.
 void check_pool_free(const Allocation& allocation, const Site& site, const StreamOrder& order);
 
 }  // namespace assay::cuda::model

@@ -58,9 +58,13 @@ const Allocation* first_gone(const Operand& operand) {
   return nullptr;
 }
 
+bool is_permitted(const Allocation& allocation, Device device, Access access) {
+  return permits(allocation, device, access) && pool_permits(allocation, device, writes(access));
+}
+
 const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
   if (operand.allocation == nullptr || operand.range.size == 0) return nullptr;
-  if (!permits(*operand.allocation, device, access)) return operand.allocation.get();
+  if (!is_permitted(*operand.allocation, device, access)) return operand.allocation.get();
   for (const AllocationRef& mapping : operand.further) {
     if (!permits(*mapping, device, access)) return mapping.get();
   }
@@ -81,9 +85,11 @@ std::string gone_text(const Running& running, Access access, Range range) {
          history_with_reservations(range.address);
 }
 
-std::string access_text(const Allocation& mapping) {
-  const Site set = mapping.mapped->access_set();
-  return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
+std::string forbidden_text(const Allocation& of, Device device) {
+  const Site set = of.mapped != nullptr ? of.mapped->access_set() : pool_access_set(of);
+  return history_of(of.address) + ": device " + std::to_string(device) +
+         " was not given that access, " +
+         (set.call == 0 ? "none was ever set" : "last set by " + describe(set));
 }
 
 // Refuses what is gone, or not the device's to use, with a fault.
@@ -101,18 +107,12 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
     running.fault = answer(rule, Status::illegal_address);
     return true;
   }
-  if (!pool_permits(*operand.allocation, running.device, writes(access))) {
-    diagnose(Rule::pool_no_access, gone_text(running, access, range) + ": its pool gives device " +
-                                       std::to_string(running.device) + " no such access");
-    running.fault = answer(Rule::pool_no_access, Status::illegal_address);
-    return true;
-  }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
-  diagnose(Rule::access_forbidden,
-           gone_text(running, access, range) + ": device " + std::to_string(running.device) +
-               " was not given that access to " +
-               describe_range(forbidden->address, forbidden->size) + access_text(*forbidden));
+  const char* what = writes(access) ? " wrote " : " read ";
+  diagnose(Rule::access_forbidden, describe(running.site) + what +
+                                       describe_range(range.address, range.size) + ", " +
+                                       forbidden_text(*forbidden, running.device));
   running.fault = answer(Rule::access_forbidden, Status::illegal_address);
   return true;
 }
@@ -169,8 +169,11 @@ Status find_any_operand(std::uint64_t address, std::size_t size, Operand& operan
 }
 
 Status check_access(const Operand& operand, Access access, Device device) noexcept {
-  if (first_forbidden(operand, access, device) == nullptr) return Status::success;
-  return answer(Rule::access_denied, Status::invalid_value);
+  const Allocation* const forbidden = first_forbidden(operand, access, device);
+  if (forbidden == nullptr) return Status::success;
+  return refuse(Rule::access_denied, Status::invalid_value,
+                "uses " + describe_range(operand.range.address, operand.range.size) + ", " +
+                    forbidden_text(*forbidden, device));
 }
 
 std::byte* use(const Operand& operand, Access access, Running& running) noexcept {
@@ -199,7 +202,20 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
   return bytes;
 }
 
+Range hold_mapped(Range range, Running& running) {
+  std::vector<AllocationRef> mappings = mappings_over(range);
+  running.held.insert(running.held.end(), mappings.begin(), mappings.end());
+  return range;
+}
+
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
+  for (const AllocationRef& launched : running.held) {
+    const Range mapping{launched->address, launched->size};
+    if (launched->mapped == nullptr || !overlap(mapping, range)) continue;
+    const std::uint64_t begin = std::max(mapping.address, range.address);
+    const std::uint64_t end = std::min(mapping.address + mapping.size, range.address + range.size);
+    if (is_refused({launched, {begin, end - begin}, {}}, access, running)) return nullptr;
+  }
   if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
     if (reaches_end(operand)) {

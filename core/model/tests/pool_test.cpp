@@ -144,6 +144,29 @@ TEST_F(PoolTest, PlainFreeDoesNotWait) {
   expect_clean();
 }
 
+TEST_F(PoolTest, PlainFreeIsAfterWhatTheHostHasSeen) {
+  const Stream one = stream();
+  const Stream two = stream();
+  DevicePointer address = 0;
+  ASSERT_EQ(cu.cuMemAllocAsync(&address, size, one), Status::success);
+  EXPECT_EQ(cu.cuMemFree_v2(address), Status::success);
+  EXPECT_TRUE(diagnosed("pool_free_unordered: cuMemFree_v2 (call "));
+
+  control.forget_diagnoses();
+  ASSERT_EQ(cu.cuMemAllocAsync(&address, size, one), Status::success);
+  sync(one);
+  EXPECT_EQ(cu.cuMemsetD8Async(address, 1, size, two), Status::success);
+  sync(one);  // of no avail: the use is in the other
+  EXPECT_EQ(cu.cuMemFree_v2(address), Status::success);
+  EXPECT_TRUE(diagnosed("free_in_flight: cuMemFree_v2 (call "));
+
+  control.forget_diagnoses();
+  ASSERT_EQ(cu.cuMemAllocAsync(&address, size, one), Status::success);
+  sync(one);
+  EXPECT_EQ(cu.cuMemFree_v2(address), Status::success);
+  expect_clean();
+}
+
 TEST_F(PoolTest, OnlyTheDefaultStreamNeedsAContext) {
   const Stream one = stream();
   Context popped = nullptr;

@@ -45,7 +45,7 @@ class Maker {
 
   Shape shape_;
   Program program_;
-  Graph graph_{program_.blocking, Reading::sure};
+  Graph graph_{program_.blocking};
   std::vector<Block> live_;
   std::uint16_t blocks_made_ = 0;
 };
@@ -201,7 +201,9 @@ void Maker::step(const Intent& intent) {
     case 9: return use(intent, Action::read);
     case 10:
     case 11: return free(intent, Action::free);
-    case 12: return free(intent, intent.value % 4 == 0 ? Action::free_now : Action::free);
+    case 12:
+      return free(intent,
+                  shape_.host_frees && intent.value % 4 == 0 ? Action::free_now : Action::free);
     case 13:
       static_cast<void>(
           add({.action = Action::record,

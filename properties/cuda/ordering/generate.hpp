@@ -21,6 +21,7 @@ struct Shape {
   bool default_stream = false;  ///< is it used, and are the others blocking (all but the last)?
   bool host_functions = false;
   bool renewals = false;
+  bool host_frees = true;  ///< by cuMemFree too
   bool writes_ordered = true;
 };
 

@@ -25,21 +25,21 @@ class Graph {
   static constexpr std::size_t command_max = 512;
   using Set = std::bitset<command_max>;
 
-  Graph(const Program& program, Reading reading);
+  explicit Graph(const Program& program);
   /// Of an empty program, to be filled by add().
-  Graph(std::array<bool, Program::stream_max> blocking, Reading reading)
-      : blocking_(blocking), reading_(reading) {}
+  explicit Graph(std::array<bool, Program::stream_max> blocking) : blocking_(blocking) {}
 
   void add(const Command& command);
-  /// Everything that the command would be after, were it added now.
-  [[nodiscard]] Set before(const Command& command) const;
+  /// Everything that the command would surely be after, were it added now.
+  [[nodiscard]] Set before(const Command& command) const { return reach_of(command).sure; }
 
   /// Is command `a` before command `b`?
-  [[nodiscard]] bool ordered(std::size_t a, std::size_t b) const {
-    return before_[b][a] || follows_host_function_[b];
+  [[nodiscard]] bool ordered(std::size_t a, std::size_t b, Reading reading) const {
+    if (reading == Reading::sure) return before_[b].sure[a];
+    return before_[b].generous[a] || follows_host_function_[b];
   }
   /// Everything up to the event's last record, that included; nothing if it never was recorded.
-  [[nodiscard]] Set recorded(std::size_t event) const { return reached(event_[event]); }
+  [[nodiscard]] Set recorded(std::size_t event) const { return reached(event_[event]).sure; }
   /// Is that command's stream still there?
   [[nodiscard]] bool stream_lives(std::size_t node) const;
   [[nodiscard]] std::size_t stream_of(std::size_t node) const { return nodes_[node].stream; }
@@ -50,24 +50,32 @@ class Graph {
     std::uint8_t stream = 0;
     std::size_t generation = 0;  ///< of the stream: one that was renewed is another
   };
-
-  [[nodiscard]] std::vector<std::size_t> edges_to(const Command& command) const;
-  void add_stream_edges(const Command& command, std::vector<std::size_t>& edges) const;
-  void add_wait_edges(const Command& command, std::vector<std::size_t>& edges) const;
-  [[nodiscard]] Set reached(std::size_t node) const;
-
-  std::array<bool, Program::stream_max> blocking_;
-  Reading reading_;
-  std::vector<Node> nodes_;
-  std::vector<Set> before_;
-  std::vector<bool> follows_host_function_;
-  std::array<std::size_t, Program::stream_max> last_{none, none, none, none};
-  std::array<std::size_t, Program::stream_max> generation_{};
-  std::array<std::size_t, Program::event_count> event_{none, none, none, none};
+  struct Edges {
+    std::vector<std::size_t> sure;
+    std::vector<std::size_t> open;
+  };
+  struct Reach {
+    Set sure;
+    Set generous;
+  };
   struct Ended {
     std::size_t last;
     bool blocking;
   };
+
+  void add_default_order(const Command& command, std::vector<std::size_t>& edges) const;
+  void add_all_streams(bool blocking_only, std::vector<std::size_t>& edges) const;
+  void add_wait(const Command& command, Edges& edges) const;
+  [[nodiscard]] Reach reach_of(const Command& command) const;
+  [[nodiscard]] Reach reached(std::size_t node) const;
+
+  std::array<bool, Program::stream_max> blocking_;
+  std::vector<Node> nodes_;
+  std::vector<Reach> before_;
+  std::vector<bool> follows_host_function_;
+  std::array<std::size_t, Program::stream_max> last_{none, none, none, none};
+  std::array<std::size_t, Program::stream_max> generation_{};
+  std::array<std::size_t, Program::event_count> event_{none, none, none, none};
   std::vector<Ended> ended_;  ///< streams that were destroyed
   std::size_t host_ = none;   ///< the last wait of the host
   Set host_functions_;
@@ -82,6 +90,7 @@ struct Conflict {
 
 /// Uses and frees that are not after the allocation, uses and a free that are not ordered, uses
 /// that were called after the free.
-[[nodiscard]] std::vector<Conflict> conflicts_of(const Program& program, const Graph& graph);
+[[nodiscard]] std::vector<Conflict> conflicts_of(const Program& program, const Graph& graph,
+                                                 Reading reading);
 
 }  // namespace assay::ordering

@@ -19,7 +19,7 @@ Program program_of(std::vector<Command> commands, std::array<bool, 4> blocking =
 
 Pairs conflicts(const Program& program, Reading reading = Reading::sure) {
   Pairs pairs;
-  for (const Conflict& each : conflicts_of(program, Graph(program, reading))) {
+  for (const Conflict& each : conflicts_of(program, Graph(program), reading)) {
     pairs.emplace_back(each.earlier, each.later);
   }
   return pairs;

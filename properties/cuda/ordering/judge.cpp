@@ -19,7 +19,9 @@ std::string to_text(const Program& program, const Conflict& conflict) {
 
 bool is_call(const NamedCall& named, const Program& program, const Outcome& outcome,
              std::size_t command) {
-  return command < outcome.call_of.size() && named.number == outcome.call_of[command] &&
+  if (command >= outcome.calls.size()) return false;
+  const auto [first, end] = outcome.calls[command];
+  return named.number >= first && named.number < end &&
          named.function == function_of(program.commands[command].action);
 }
 
@@ -59,16 +61,18 @@ std::string find_disagreement(const Program& program, const Outcome& outcome,
 
 }  // namespace
 
-std::string judge_correct(const cuda::Driver& driver, const Program& program) {
-  const Outcome outcome = run(driver, program);
+std::string judge_correct(const Ref<cuda::Driver>& driver, const Program& program,
+                          Through through) {
+  const Outcome outcome = run(driver, program, through);
   std::string fault = find_disagreement(program, outcome, {}, {});
   return fault.empty() ? outcome.wrong_content : fault;
 }
 
-Verdict judge(const cuda::Driver& driver, const Program& program) {
-  const std::vector<Conflict> possible = conflicts_of(program, Graph(program, Reading::sure));
-  const std::vector<Conflict> certain = conflicts_of(program, Graph(program, Reading::generous));
-  const Outcome outcome = run(driver, program);
+Verdict judge(const Ref<cuda::Driver>& driver, const Program& program, Through through) {
+  const Graph graph(program);
+  const std::vector<Conflict> possible = conflicts_of(program, graph, Reading::sure);
+  const std::vector<Conflict> certain = conflicts_of(program, graph, Reading::generous);
+  const Outcome outcome = run(driver, program, through);
   Verdict verdict;
   verdict.needed = !certain.empty();
   verdict.found = verdict.needed && !outcome.diagnoses.empty();

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "assay/cuda/driver.hpp"
+#include "memory.hpp"
 #include "program.hpp"
 
 namespace assay::ordering {
@@ -17,10 +17,12 @@ struct Verdict {
 };
 
 /// A correct program: nothing is said, contents are right, nothing stays alive.
-[[nodiscard]] std::string judge_correct(const cuda::Driver& driver, const Program& program);
+[[nodiscard]] std::string judge_correct(const Ref<cuda::Driver>& driver, const Program& program,
+                                        Through through);
 
 /// Any program: every conflict is diagnosed at its later call, every diagnosis names the two calls
 /// of a conflict, and without one nothing is said.
-[[nodiscard]] Verdict judge(const cuda::Driver& driver, const Program& program);
+[[nodiscard]] Verdict judge(const Ref<cuda::Driver>& driver, const Program& program,
+                            Through through);
 
 }  // namespace assay::ordering

@@ -13,6 +13,7 @@
 #include "generate.hpp"
 #include "judge.hpp"
 #include "mutate.hpp"
+#include "over_backing.hpp"
 #include "run.hpp"
 
 namespace rc {
@@ -54,18 +55,24 @@ struct Counted {
 };
 
 /// Checks the program, then each mutant of it.
-void check(const Shape& shape, const std::vector<Intent>& intents, Counted& counted) {
-  const cuda::Driver& driver = model(ASSAY_MODEL_LIBRARY);
+void check(const Shape& shape, Through through, const std::vector<Intent>& intents,
+           Counted& counted) {
+  const Ref<cuda::Driver>& driver = model(ASSAY_MODEL_LIBRARY);
+  const auto run_as = [&](const Program& program) {
+    return through == Through::backing ? over_backing(program) : program;
+  };
   const Program program = make_program(shape, intents);
+  const Program correct = run_as(program);
   ++counted.programs;
   counted.commands += program.commands.size();
-  if (const std::string fault = judge_correct(driver, program); !fault.empty()) {
-    RC_FAIL(fault + "\n" + to_text(program));
+  if (const std::string fault = judge_correct(driver, correct, through); !fault.empty()) {
+    RC_FAIL(fault + "\n" + to_text(correct));
   }
   for (const Mutant& mutant : mutants_of(program)) {
-    const Verdict verdict = judge(driver, mutant.program);
+    const Program wrong = run_as(mutant.program);
+    const Verdict verdict = judge(driver, wrong, through);
     if (!verdict.disagreement.empty()) {
-      RC_FAIL(verdict.disagreement + "\n" + mutant.what + "\n" + to_text(mutant.program));
+      RC_FAIL(verdict.disagreement + "\n" + mutant.what + "\n" + to_text(wrong));
     }
     Totals& totals = counted.by_fault[static_cast<std::size_t>(mutant.fault)];
     ++totals.run;
@@ -87,16 +94,16 @@ void tell(const Counted& counted) {
   }
 }
 
-void expect_all_found(const Shape& shape, int programs) {
+void expect_all_found(const Shape& shape, int programs, Through through = Through::driver) {
   rc::detail::TestParams params = rc::detail::configuration().testParams;
   params.maxSuccess = programs;
-  params.maxSize = 45;
+  params.maxSize = 80;
   Counted counted;
   const auto result = rc::detail::checkTestable(
       [&](const std::vector<Intent>& intents, bool writes_ordered) {
         Shape of_this = shape;
         of_this.writes_ordered = writes_ordered;
-        check(of_this, intents, counted);
+        check(of_this, through, intents, counted);
       },
       rc::detail::TestMetadata(), params);
   if (!result.is<rc::detail::SuccessResult>()) {
@@ -108,17 +115,17 @@ void expect_all_found(const Shape& shape, int programs) {
 }
 
 TEST(Ordering, TwoStreams) {
-  expect_all_found({.streams = 2}, 150);
+  expect_all_found({.streams = 2}, 300);
 }
 TEST(Ordering, TwoStreamsAndTheDefaultOne) {
-  expect_all_found({.streams = 2, .default_stream = true}, 150);
+  expect_all_found({.streams = 2, .default_stream = true}, 300);
 }
 TEST(Ordering, ThreeStreams) {
-  expect_all_found({.streams = 3, .renewals = true}, 150);
+  expect_all_found({.streams = 3, .renewals = true}, 300);
 }
 TEST(Ordering, ThreeStreamsTheDefaultOneAndHostFunctions) {
   expect_all_found({.streams = 3, .default_stream = true, .host_functions = true, .renewals = true},
-                   150);
+                   300);
 }
 
 }  // namespace

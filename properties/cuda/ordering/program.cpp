@@ -63,7 +63,8 @@ std::string to_text(const Program& program) {
   }
   for (std::size_t i = 0; i < program.commands.size(); ++i) {
     if (program.commands[i].action == Action::nothing) continue;
-    text += fmt::format("  {:3} {}\n", i, to_text(program.commands[i]));
+    text += fmt::format("  {:3} {}{}\n", i, to_text(program.commands[i]),
+                        program.commands[i].implied ? " by the backing" : "");
   }
   return text;
 }

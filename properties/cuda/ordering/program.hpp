@@ -37,6 +37,7 @@ struct Command {
   std::uint16_t source = 0;  ///< of a copy: the block read
   std::uint8_t value = 0;    ///< of a set
   std::uint8_t part = 0;     ///< of a set: 0 the whole block, 1 and 2 a half
+  bool implied = false;      ///< a part of the next command, which the backing does by itself
 };
 
 struct Program {

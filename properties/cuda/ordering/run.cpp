@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <thread>
 
 #include "assay/base/contract.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 using namespace cuda::abi;
 
-constexpr std::size_t block_bytes = 256;
+constexpr std::size_t block_bytes = Memory::block_bytes;
 constexpr std::size_t half_bytes = block_bytes / 2;
 
 /// Diagnoses are counted here, not read by a person: they would fill the log.
@@ -53,22 +53,16 @@ Counts live(const assay_model_control& control) {
   return counts;
 }
 
-void must(Status status) {
-  ASSAY_CONTRACT(status == Status::success, "the model refuses what every program needs");
-}
-
 /// Both halves of a block as the program's calls, one after the other, leave them.
 using Content = std::array<std::optional<std::uint8_t>, 2>;
 
 class World {
  public:
-  World(const cuda::Driver& driver, const Program& program)
-      : cu_(driver.table()), control_(*driver.model()), program_(program) {
-    must(cu_.cuCtxCreate_v2(&context_, 0, 0));
-    MemPoolProps properties{};
-    properties.alloc_type = AllocationType::pinned;
-    properties.location = {LocationType::device, 0};
-    must(cu_.cuMemPoolCreate(&pool_, &properties));
+  World(const Ref<cuda::Driver>& driver, const Program& program, Through through)
+      : cu_(driver->table()),
+        control_(*driver->model()),
+        program_(program),
+        memory_(make_memory(driver, through)) {
     for (std::size_t i = 1; i < streams_.size(); ++i) make_stream(i);
     for (Event& event : events_) must(cu_.cuEventCreate(&event, event_disable_timing));
     std::size_t reads = 0;
@@ -87,8 +81,9 @@ class World {
   Outcome run() {
     Outcome outcome;
     for (const Command& command : program_.commands) {
-      outcome.call_of.push_back(control_.calls("*") + 1);
-      const Status status = call(command);
+      const std::uint64_t first = control_.calls("*") + 1;
+      const Status status = command.implied ? Status::success : call(command);
+      outcome.calls.emplace_back(first, control_.calls("*") + 1);
       if (status != Status::success) {
         outcome.failure =
             fmt::format("{} answered {}", to_text(command), static_cast<std::uint32_t>(status));
@@ -110,8 +105,7 @@ class World {
   void clean_up(bool poisoned) {
     if (poisoned) {
       // Nothing works in the context any more, and what was not freed outlives it.
-      static_cast<void>(cu_.cuCtxDestroy_v2(context_));
-      must(cu_.cuCtxCreate_v2(&context_, 0, 0));
+      memory_->renew_context();
       for (std::size_t i = 0; i < blocks_; ++i) {
         if (!freed_[i] && addresses_[i] != 0) static_cast<void>(cu_.cuMemFree_v2(addresses_[i]));
       }
@@ -120,8 +114,6 @@ class World {
       for (const Event event : events_) must(cu_.cuEventDestroy_v2(event));
       must(cu_.cuMemFreeHost(room_));
     }
-    must(cu_.cuMemPoolDestroy(pool_));
-    must(cu_.cuCtxDestroy_v2(context_));
   }
 
  private:
@@ -135,12 +127,14 @@ class World {
     return status;
   }
 
+  /// Host functions run on a thread of the driver's, so it may take any number of queries.
   template <class Query>
   static Status ask(Query query) {
-    constexpr int asked_max = 1000;
-    Status status = Status::not_ready;
-    for (int i = 0; i < asked_max && status == Status::not_ready; ++i) status = query();
-    return status;
+    for (;;) {
+      const Status status = query();
+      if (status != Status::not_ready) return status;
+      std::this_thread::yield();
+    }
   }
 
   Status set(const Command& command, Stream stream) {
@@ -160,8 +154,8 @@ class World {
 
   Status free(const Command& command, Stream stream) {
     const DevicePointer address = addresses_[command.block];
-    const Status status = command.action == Action::free ? cu_.cuMemFreeAsync(address, stream)
-                                                         : cu_.cuMemFree_v2(address);
+    const Status status =
+        command.action == Action::free ? memory_->free(address, stream) : cu_.cuMemFree_v2(address);
     freed_[command.block] = status == Status::success;
     return status;
   }
@@ -171,8 +165,7 @@ class World {
     const Event event = events_[command.event];
     switch (command.action) {
       case Action::nothing: return Status::success;
-      case Action::allocate:
-        return cu_.cuMemAllocFromPoolAsync(&addresses_[command.block], block_bytes, pool_, stream);
+      case Action::allocate: return memory_->allocate(addresses_[command.block], stream);
       case Action::set: return set(command, stream);
       case Action::copy:
         content_[command.block] = content_[command.source];
@@ -214,8 +207,7 @@ class World {
   const DriverTable& cu_;
   const assay_model_control& control_;
   const Program& program_;
-  Context context_ = nullptr;
-  MemPool pool_ = nullptr;
+  std::unique_ptr<Memory> memory_;
   std::array<Stream, Program::stream_max> streams_{};
   std::array<Event, Program::event_count> events_{};
   std::size_t blocks_ = 0;
@@ -230,14 +222,17 @@ class World {
 
 }  // namespace
 
-Outcome run(const cuda::Driver& driver, const Program& program) {
-  const assay_model_control& control = *driver.model();
+Outcome run(const Ref<cuda::Driver>& driver, const Program& program, Through through) {
+  const assay_model_control& control = *driver->model();
   const QuietStandardError quiet;
   control.forget_diagnoses();
   const Counts before = live(control);
-  World world(driver, program);
-  Outcome outcome = world.run();
-  world.clean_up(!outcome.failure.empty());
+  Outcome outcome;
+  {
+    World world(driver, program, through);
+    outcome = world.run();
+    world.clean_up(!outcome.failure.empty());
+  }
   const Counts after = live(control);
   for (std::size_t i = 0; i < counted.size(); ++i) {
     if (after[i] == before[i]) continue;
@@ -248,14 +243,14 @@ Outcome run(const cuda::Driver& driver, const Program& program) {
   return outcome;
 }
 
-const cuda::Driver& model(const char* path) {
+const Ref<cuda::Driver>& model(const char* path) {
   static const Ref<cuda::Driver> loaded = [path] {
     const char* chosen = std::getenv("ASSAY_ORDERING_MODEL");
     auto driver = cuda::Driver::load({chosen != nullptr ? chosen : path});
     ASSAY_CONTRACT(driver && driver.value()->model() != nullptr, "no model at that path");
     return std::move(driver).value();
   }();
-  return *loaded;
+  return loaded;
 }
 
 Diagnosis read_diagnosis(const std::string& text) {
