@@ -32,6 +32,7 @@ class CarelessPool final : public Careless {
         new CarelessPool(std::move(context), std::move(own), std::move(other), pool)));
   }
   ~CarelessPool() override {
+    in_context([&] { insist([&] { return table().cuCtxSynchronize(); }); });
     insist([&] { return table().cuMemPoolDestroy(pool_); });
   }
 

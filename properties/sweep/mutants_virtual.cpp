@@ -42,8 +42,7 @@ class CarelessVirtual final : public Careless {
   };
 
   CarelessVirtual(Ref<cuda::PrimaryContext> context, Ref<cuda::Stream> own, std::size_t granularity)
-      : Careless("careless_virtual", granularity,
-                 Capabilities::resize_in_place | Capabilities::resize_moves, std::move(context),
+      : Careless("careless_virtual", granularity, Capabilities::resize_in_place, std::move(context),
                  std::move(own)) {}
 
   [[nodiscard]] std::size_t do_footprint(const Request& request) const noexcept override {
@@ -123,47 +122,23 @@ class CarelessVirtual final : public Careless {
     ASSAY_TRY(const cuda::Current current, cuda::Current::of(*context_));
     Range& range = ranges_[block.address];
     const std::size_t wanted = do_footprint(to);
-    Block resized = block;
     if (wanted > range.extent) {
-      Request larger = to;
-      larger.init = Init::undefined;
-      ASSAY_TRY(resized, make_block(larger));
-    } else if (wanted > range.mapped) {
-      auto mapped = map(block.address, range.mapped, wanted, false);
-      if (mapped && flaw == Flaw::forgets_access) {
-        range.mapped = wanted;
-        return Block{block.address, wanted};
-      }
-      if (!mapped) {
-        if (sizes_[block.address] > range.mapped) {
-          unmap(block.address + range.mapped, wanted - range.mapped);
-          sizes_[block.address] = range.mapped;
-        }
-        return mapped.error();
-      }
-      resized.capacity = wanted;
+      return Error::make(ErrorCode::not_supported, "resize", info().id, to.size);
+    }
+    if (wanted <= range.mapped) return block;
+    auto done = map(block.address, range.mapped, wanted, false);
+    if (done && to.init == Init::zero && flaw != Flaw::forgets_access) {
+      done = zero(block.address + from.size, to.size - from.size);
+    }
+    if (done) {
       range.mapped = wanted;
+      return Block{block.address, wanted};
     }
-    Result<void> done;
-    if (resized.address != block.address) {
-      done = wait();
-      if (done) {
-        done = check(
-            table().cuMemcpyDtoDAsync_v2(resized.address, block.address, from.size, own_->handle()),
-            "cuMemcpyDtoDAsync");
-      }
-      if (done) done = wait();
+    if (sizes_[block.address] > range.mapped) {
+      unmap(block.address + range.mapped, wanted - range.mapped);
+      sizes_[block.address] = range.mapped;
     }
-    if (done && to.init == Init::zero && to.size > from.size) {
-      done = zero(resized.address + from.size, to.size - from.size);
-    }
-    if (resized.address == block.address) {
-      // The block keeps its new capacity, whatever became of the zeroing: the caller hears of it.
-      if (!done) ranges_[block.address].mapped = resized.capacity;
-      return done ? Result<Block>(resized) : Result<Block>(done.error());
-    }
-    do_deallocate(done ? block : resized, Release{});
-    return done ? Result<Block>(resized) : Result<Block>(done.error());
+    return done.error();
   }
   Result<void> do_fill(Block block, std::size_t offset, std::size_t size,
                        std::byte value) noexcept override {
@@ -180,13 +155,13 @@ class CarelessVirtual final : public Careless {
 };
 
 constexpr std::array all_mutants = {
-    Leaf{"virtual_sound", CarelessVirtual<Flaw::none>::make, "", "pages"},
+    Leaf{"virtual_sound", CarelessVirtual<Flaw::none>::make, "", "reserved"},
     Leaf{"virtual_forgets_access", CarelessVirtual<Flaw::forgets_access>::make,
-         "lets the device at nothing that came with growth", "pages"},
+         "lets the device at nothing that came with growth", "reserved"},
     Leaf{"virtual_leaks_unmapped", CarelessVirtual<Flaw::leaks_unmapped>::make,
-         "keeps the handle of memory that could not be mapped", "pages"},
+         "keeps the handle of memory that could not be mapped", "reserved"},
     Leaf{"virtual_keeps_addresses", CarelessVirtual<Flaw::keeps_addresses>::make,
-         "keeps the addresses of a block that was not made", "pages"},
+         "keeps the addresses of a block that was not made", "reserved"},
 };
 
 }  // namespace

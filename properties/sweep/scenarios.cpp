@@ -248,6 +248,18 @@ void pages(World& world) {
   }
 }
 
+/// Growth within the reserve alone.
+void reserved(World& world) {
+  const std::size_t unit = std::max<std::size_t>(world.leaf->info().granularity, 256);
+  Held one(world, *world.leaf, {.size = unit, .reserve = 3 * unit});
+  Marks marks(world, one);
+  marks.write(0);
+  one.resize(2 * unit);
+  if (one.size() == 2 * unit) marks.write(2 * unit - Marks::size);
+  marks.check();
+  one.free();
+}
+
 /// What was freed is used again, and goes back when it is asked for.
 void trimming(World& world) {
   for (int round = 0; round < 2; ++round) {
@@ -282,6 +294,7 @@ void turns(World& world) {
 void limited(World& world) {
   if (world.limit == 0) return;
   Held one(world, *world.leaf, {.size = world.limit / 2});
+  if (!one) return;
   const auto past = world.leaf->allocate({.size = world.limit});
   world.judge.require(!past, "the largest size was passed");
   one.free();
@@ -387,9 +400,9 @@ constexpr std::array all_scenarios = {
     Scenario{"growth", false, growth},       Scenario{"copies", false, copies},
     Scenario{"placement", false, placement}, Scenario{"quota", false, quota_over},
     Scenario{"pool", false, pool_over},      Scenario{"UnifiedBuffer", false, buffer_over},
-    Scenario{"pages", false, pages},         Scenario{"trimming", false, trimming},
-    Scenario{"turns", false, turns},         Scenario{"limited", false, limited},
-    Scenario{"Bytes", true, bytes_over},
+    Scenario{"pages", false, pages},         Scenario{"reserved", false, reserved},
+    Scenario{"trimming", false, trimming},   Scenario{"turns", false, turns},
+    Scenario{"limited", false, limited},     Scenario{"Bytes", true, bytes_over},
 };
 
 template <class T>

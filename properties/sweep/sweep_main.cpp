@@ -101,7 +101,8 @@ Figures run_sweep(const Sweep& sweep, const Options& options) {
     }
     note(which, report, figures);
     if (report.finished != 0 && report.injected == 0) break;  // it has fewer calls than k
-    if (only != 0 || figures.faults_found > 20) break;
+    // Of a mutant one is enough.
+    if (only != 0 || figures.faults_found > (options.mutants ? 0 : 20)) break;
   }
   figures.scenarios = 1;
   return figures;

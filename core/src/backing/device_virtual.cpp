@@ -8,7 +8,6 @@ namespace assay {
 namespace {
 
 namespace abi = cuda::abi;
-using abi::Status;
 
 constexpr const char* id = "device_virtual";
 
