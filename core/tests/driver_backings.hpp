@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "assay/backing/device.hpp"
+#include "assay/backing/device_pool.hpp"
+#include "assay/backing/device_virtual.hpp"
 #include "assay/backing/managed.hpp"
 #include "assay/backing/pinned.hpp"
 #include "cuda_model.hpp"

@@ -14,6 +14,9 @@ namespace {
 constexpr std::uint32_t long_cases = 2;
 constexpr std::uint32_t long_cycles = 1000;
 constexpr std::size_t long_commands_max = 60;
+// Of blocks that are megabytes at least, a thousand rounds of sixty would take minutes.
+constexpr std::size_t long_commands_max_coarse = 6;
+constexpr std::uint64_t coarse_bytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t noise_bytes = 64 * 1024;  // over 900 rounds: 73 bytes a round
 
 /// Growth in every quarter, not one step: an allocator may settle late, a leak never settles.
@@ -54,10 +57,12 @@ std::optional<Violation> judge(const Case& which, const CaseRun& run) {
   return std::nullopt;
 }
 
-void prepare(const ChildFacts&, std::uint32_t index, Case& which) {
+void prepare(const ChildFacts& facts, std::uint32_t index, Case& which) {
   if (index >= long_cases) return;
   which.settings.cycles = long_cycles;
-  if (which.commands.size() > long_commands_max) which.commands.resize(long_commands_max);
+  const std::size_t longest =
+      facts.granularity < coarse_bytes ? long_commands_max : long_commands_max_coarse;
+  if (which.commands.size() > longest) which.commands.resize(longest);
 }
 
 }  // namespace

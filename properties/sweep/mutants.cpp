@@ -102,13 +102,14 @@ Result<Ref<Backing>> make_careless(Ref<cuda::PrimaryContext> context) {
 }
 
 constexpr std::array all_mutants = {
-    Leaf{"sound", make_careless<Flaw::none>},
+    Leaf{"sound", make_careless<Flaw::none>, "", "zeroed"},
     Leaf{"leaks_unzeroed", make_careless<Flaw::leaks_unzeroed>,
-         "keeps the memory of a block that could not be zeroed"},
+         "keeps the memory of a block that could not be zeroed", "zeroed"},
     Leaf{"frees_twice", make_careless<Flaw::frees_twice>,
-         "frees a block that could not be zeroed twice"},
-    Leaf{"hides_code", make_careless<Flaw::hides_code>, "drops the driver's code"},
-    Leaf{"keeps_going", make_careless<Flaw::keeps_going>, "hands out what it could not zero"},
+         "frees a block that could not be zeroed twice", "zeroed"},
+    Leaf{"hides_code", make_careless<Flaw::hides_code>, "drops the driver's code", "zeroed"},
+    Leaf{"keeps_going", make_careless<Flaw::keeps_going>, "hands out what it could not zero",
+         "zeroed"},
 };
 
 }  // namespace

@@ -44,6 +44,7 @@ class Held {
     }
   }
   explicit operator bool() const noexcept { return static_cast<bool>(block_); }
+  [[nodiscard]] std::size_t size() const noexcept { return request_.size; }
   [[nodiscard]] Block block() const noexcept { return block_; }
 
   void write(std::uint8_t seed) {
@@ -54,10 +55,13 @@ class Held {
     check("a block does not hold what was written");
   }
   void fill(std::byte value) {
+    fill_unseen(value);
+    check("a block does not hold what it was filled with");
+  }
+  void fill_unseen(std::byte value) {
     if (!block_) return;
     expected_.assign(request_.size, value);
     if (!world_.judge.good(backing_.fill(block_, 0, request_.size, value))) expected_.clear();
-    check("a block does not hold what it was filled with");
   }
   void resize(std::size_t size) {
     if (!block_) return;
@@ -93,8 +97,12 @@ class Held {
   }
   /// Frees the block; a second free must be refused.
   void free() {
-    if (!block_) return;
     check("a block lost its contents");
+    free_unseen();
+  }
+  /// Frees it without a look, which would wait for its stream.
+  void free_unseen() {
+    if (!block_) return;
     backing_.deallocate(block_, request_);
     if (backing_.can(Capabilities::detects_bad_free)) {
       world_.judge.require(backing_.deallocate(block_, request_) == Freed::refused,
@@ -184,6 +192,98 @@ void placement(World& world) {
       world.judge.not_supported(moved, "prefetch");
     }
   }
+  one.free();
+}
+
+/// Pages that a block keeps its marks in, whatever its granularity: megabytes need not be written.
+class Marks {
+ public:
+  Marks(World& world, Held& held) noexcept : world_(world), held_(held) {}
+  void write(std::size_t offset) {
+    if (!held_) return;
+    const auto mark = pattern_of(size, static_cast<std::uint8_t>(offset >> 12));
+    if (world_.judge.good(world_.leaf->copy_in(held_.block(), offset, mark))) at_.push_back(offset);
+    check();
+  }
+  /// Of those that the block still has.
+  void check() {
+    std::erase_if(at_, [&](std::size_t at) { return at + size > held_.size(); });
+    for (const std::size_t offset : at_) {
+      std::vector<std::byte> found(size);
+      const bool read = world_.judge.good(world_.leaf->copy_out(held_.block(), offset, found)) ||
+                        world_.judge.good(world_.leaf->copy_out(held_.block(), offset, found));
+      if (read) {
+        world_.judge.require(found == pattern_of(size, static_cast<std::uint8_t>(offset >> 12)),
+                             "a block that was resized lost its bytes");
+      }
+    }
+  }
+
+  static constexpr std::size_t size = 64;
+
+ private:
+  World& world_;
+  Held& held_;
+  std::vector<std::size_t> at_;
+};
+
+/// Growth within the reserve, beyond it, and back.
+void pages(World& world) {
+  const std::size_t unit = std::max<std::size_t>(world.leaf->info().granularity, 256);
+  for (const StreamRef stream : {StreamRef{}, ref(world)}) {
+    Held one(world, *world.leaf, {.size = unit, .reserve = 3 * unit, .stream = stream});
+    Marks marks(world, one);
+    marks.write(unit - Marks::size);
+    one.resize(3 * unit);
+    marks.check();
+    if (one.size() == 3 * unit) marks.write(3 * unit - Marks::size);
+    one.resize(4 * unit);
+    marks.check();
+    if (one.size() == 4 * unit) marks.write(4 * unit - Marks::size);
+    one.resize(unit);
+    marks.check();
+    one.resize(2 * unit);
+    marks.check();
+    one.free();
+  }
+}
+
+/// What was freed is used again, and goes back when it is asked for.
+void trimming(World& world) {
+  for (int round = 0; round < 2; ++round) {
+    Held one(world, *world.leaf, {.size = 5000, .init = Init::zero});
+    Held other(world, *world.leaf, {.size = 3000, .stream = ref(world)});
+    one.write(30);
+    other.write(31);
+    one.free();
+    const auto trimmed = world.leaf->trim(0);
+    if (world.leaf->can(Capabilities::trim)) {
+      (void)world.judge.good(trimmed);
+    } else {
+      world.judge.not_supported(trimmed, "trim");
+    }
+    other.free();
+  }
+}
+
+/// A block that is filled on its stream and freed at once serves the next request.
+void turns(World& world) {
+  for (std::uint8_t round = 0; round < 3; ++round) {
+    Held on_stream(world, *world.leaf, {.size = 6000, .init = Init::zero, .stream = ref(world)});
+    on_stream.fill_unseen(std::byte{0x3c});
+    on_stream.free_unseen();
+    Held plain(world, *world.leaf, {.size = 6000});
+    plain.write(round);
+    plain.free();
+  }
+}
+
+/// A leaf with a limit gives out that much, and not more.
+void limited(World& world) {
+  if (world.limit == 0) return;
+  Held one(world, *world.leaf, {.size = world.limit / 2});
+  const auto past = world.leaf->allocate({.size = world.limit});
+  world.judge.require(!past, "the largest size was passed");
   one.free();
 }
 
@@ -287,6 +387,8 @@ constexpr std::array all_scenarios = {
     Scenario{"growth", false, growth},       Scenario{"copies", false, copies},
     Scenario{"placement", false, placement}, Scenario{"quota", false, quota_over},
     Scenario{"pool", false, pool_over},      Scenario{"UnifiedBuffer", false, buffer_over},
+    Scenario{"pages", false, pages},         Scenario{"trimming", false, trimming},
+    Scenario{"turns", false, turns},         Scenario{"limited", false, limited},
     Scenario{"Bytes", true, bytes_over},
 };
 
@@ -303,13 +405,30 @@ Result<Ref<Backing>> make_host_managed(Ref<cuda::PrimaryContext> context) {
   return Ref<Backing>(std::move(leaf));
 }
 
+constexpr std::size_t pool_limit = std::size_t{64} << 20;  // more than any scenario needs
+
+Result<Ref<Backing>> make_limited_pool(Ref<cuda::PrimaryContext> context) {
+  ASSAY_TRY(Ref<DevicePool> leaf,
+            DevicePool::make(std::move(context), {.max_size = pool_limit, .release_threshold = 0}));
+  return Ref<Backing>(std::move(leaf));
+}
+
+Result<Ref<Backing>> make_small_pieces(Ref<cuda::PrimaryContext> context) {
+  ASSAY_TRY(Ref<DeviceVirtual> leaf, DeviceVirtual::make(std::move(context), {.piece_max = 1}));
+  return Ref<Backing>(std::move(leaf));
+}
+
 constexpr std::array all_leaves = {
     Leaf{"managed", make_leaf<Managed>},
     Leaf{"managed(attach=host,granularity=2MiB)", make_host_managed},
     Leaf{"pinned", make_leaf<Pinned>},
     Leaf{"device", make_leaf<Device>},
     Leaf{"device_pool", make_leaf<DevicePool>},
+    Leaf{.name = "device_pool(max_size=64MiB,release_threshold=0B)",
+         .make = make_limited_pool,
+         .limit = pool_limit},
     Leaf{"device_virtual", make_leaf<DeviceVirtual>},
+    Leaf{"device_virtual(piece=1B)", make_small_pieces},
 };
 
 }  // namespace

@@ -14,10 +14,14 @@ namespace assay::sweep {
 struct Leaf {
   std::string_view name;
   Result<Ref<Backing>> (*make)(Ref<cuda::PrimaryContext> context);
-  std::string_view flaw{};  ///< of a mutant
+  std::string_view flaw{};      ///< of a mutant
+  std::string_view scenario{};  ///< of a mutant: where it must be caught
+  std::size_t limit = 0;        ///< bytes that it may give out, or 0
 };
 [[nodiscard]] std::span<const Leaf> leaves() noexcept;
 [[nodiscard]] std::span<const Leaf> mutants() noexcept;
+[[nodiscard]] std::span<const Leaf> pool_mutants() noexcept;
+[[nodiscard]] std::span<const Leaf> virtual_mutants() noexcept;
 
 /// Where a scenario runs. `stream` is made before any call fails.
 struct World {
@@ -25,6 +29,7 @@ struct World {
   Ref<cuda::Stream> stream;
   Ref<Backing> leaf;
   Judge& judge;
+  std::size_t limit = 0;
 
   [[nodiscard]] bool host_access() const noexcept { return leaf->can(Capabilities::host_access); }
 };

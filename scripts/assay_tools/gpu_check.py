@@ -136,13 +136,42 @@ def properties(host: Host) -> None:
 
 
 def probes(host: Host) -> None:
+    """What the driver answers to the open questions, and where the model answers otherwise."""
+    mine, models = host.out / "probe.json", host.out / "probe-model.json"
+    program = host.program("assay-probe")
     with stage(host, "probes") as done:
-        ran = run(host, [host.program("assay-probe"), "--out", str(host.out / "probe.json")], 30)
-        judge(done, ran)
-        for probe in load(host.out / "probe.json")["probes"]:
+        judge(done, run(host, [program, "--out", str(mine)], 30))
+        for probe in load(mine)["probes"]:
             spelled = [f"{a['step']}: {a['spelled']}" for a in probe["answers"]]
             said = "; ".join(spelled[:3]) or f"{probe['outcome']}: {probe['detail']}"
             done.lines.append(f"{probe['id']:<4} {said}"[:110])
+    with stage(host, "probes compared") as done:
+        on_model = ["--driver", str(host.model), "--profile", "h200"]
+        judge(done, run(host, [program, *on_model, "--out", str(models)], 20))
+        differ, same = probe_differences(load(models)["probes"], load(mine)["probes"])
+        done.lines.append(f"{same} answers are the model's, {len(differ)} are not")
+        done.lines += differ[:12]
+    models.unlink(missing_ok=True)
+
+
+def probe_differences(
+    models: list[dict[str, Any]], mine: list[dict[str, Any]]
+) -> tuple[list[str], int]:
+    """Steps that both took and answered differently, in words, and how many they answered alike.
+    Sizes and times are a run's own affair, as they are where conformance is compared."""
+
+    def answers(probes: list[dict[str, Any]]) -> dict[str, str]:
+        return {
+            f"{probe['id']} {one['step']}": str(one["spelled"])
+            for probe in probes
+            for one in probe.get("answers", [])
+            if one["kind"] != "value"
+        }
+
+    said, seen = answers(models), answers(mine)
+    both = [step for step in seen if step in said]
+    differ = [f"{s}: {seen[s]}, the model {said[s]}" for s in both if seen[s] != said[s]]
+    return differ, len(both) - len(differ)
 
 
 def benchmark(host: Host) -> None:
@@ -219,7 +248,7 @@ def summary(host: Host, known: dict[str, Any]) -> int:
 
 RESULTS = ["summary.txt", "check.json", "conformance.json", "probe.json", "verify.json"]
 RESULTS += ["bench.json", "bench.csv", "log.txt", "conformance-driver.json"]
-RESULTS += ["conformance-model.json"]
+RESULTS += ["conformance-model.json", "probe-model.json"]
 
 
 def clear(out: Path) -> None:

@@ -24,7 +24,10 @@ TARGETS = [
 ]  # fmt: skip
 # Without a GPU the backings over a driver are verified on its model, as each of these drivers.
 PROFILES = ("h200", "no_concurrent_managed_access", "driver_11_8")
-DRIVER_SUBJECTS = ("managed", "pinned", "device", "tenant_managed", "tenant_device")
+DRIVER_SUBJECTS = (
+    "managed", "pinned", "device", "device_pool", "device_virtual", "tenant_managed",
+    "tenant_device",
+)  # fmt: skip
 MODEL_SECONDS = 8
 NEED_FREE_MIB = 500
 

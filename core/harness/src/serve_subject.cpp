@@ -117,6 +117,7 @@ void describe_here(Served& served, ChildFacts& facts) {
     facts.limits_driver = cuda::Driver::instance().value()->model() != nullptr ? 1 : 0;
   }
   facts.capabilities = served.backing->info().capabilities.bits();
+  facts.granularity = served.backing->info().granularity;
   // Asked by experiment: an adaptor may have the capability and an upstream of its own choice.
   const Request probe{.size = 64};
   if (const auto block = served.backing->allocate(probe)) {
@@ -178,11 +179,10 @@ void tell_driver_bytes(Figures& figures) noexcept {
   if (!driver) return;
   if (const assay_model_control* const model = driver.value()->model(); model != nullptr) {
     figures.has_driver = 2;
-    figures.driver_bytes = model->live_bytes(assay_model_device) +
-                           model->live_bytes(assay_model_managed) +
-                           model->live_bytes(assay_model_pinned) +
-                           model->live_bytes(assay_model_pooled) +
-                           model->live_bytes(assay_model_physical);
+    figures.driver_bytes =
+        model->live_bytes(assay_model_device) + model->live_bytes(assay_model_managed) +
+        model->live_bytes(assay_model_pinned) + model->live_bytes(assay_model_pooled) +
+        model->live_bytes(assay_model_physical);
     return;
   }
   const auto context = cuda::PrimaryContext::of_device(0);

@@ -44,7 +44,12 @@ void diagnose_fault(std::uint64_t address) {
     return;
   }
   const std::string history = history_of(address);
-  if (history == never_given_out) return;
+  if (history == never_given_out) {
+    if (find_reservation(address) == nullptr) return;
+    diagnose(Rule::host_access_device, "the host touched " + describe_range(address, 1) + ", " +
+                                           history_with_reservations(address));
+    return;
+  }
   diagnose(Rule::host_access_freed,
            "the host touched " + describe_range(address, 1) + " of " + history);
 }

@@ -178,17 +178,19 @@ Operation make_kernel(KernelIndex kernel, const KernelArguments& arguments, Runn
   operation.device_work = true;
   if (is<FillParameters>(kernel)) {
     const auto parameters = parameters_of<FillParameters>(arguments);
-    operation.writes = {range_of(parameters.address, parameters.words, word_size)};
+    operation.writes = {
+        hold_mapped(range_of(parameters.address, parameters.words, word_size), running)};
     operation.run = [=] { return fill(parameters, running); };
   } else if (is<TouchParameters>(kernel)) {
     const auto parameters = parameters_of<TouchParameters>(arguments);
     auto& touched = parameters.add == 0 ? operation.reads : operation.writes;
-    touched = {range_of(parameters.address, parameters.bytes, 1)};
+    touched = {hold_mapped(range_of(parameters.address, parameters.bytes, 1), running)};
     if (parameters.sum != 0) operation.writes.push_back({parameters.sum, word_size});
     operation.run = [=] { return touch(parameters, running); };
   } else if (is<ChecksumParameters>(kernel)) {
     const auto parameters = parameters_of<ChecksumParameters>(arguments);
-    operation.reads = {range_of(parameters.address, parameters.words, word_size)};
+    operation.reads = {
+        hold_mapped(range_of(parameters.address, parameters.words, word_size), running)};
     operation.writes = {{parameters.result, word_size}};
     operation.run = [=] { return checksum(parameters, running); };
   } else {

@@ -11,7 +11,6 @@
 #include "rules.hpp"
 #include "stream_engine.hpp"
 #include "virtual_memory.hpp"
-#include "virtual_refusals.hpp"
 
 namespace assay::cuda::model {
 
@@ -60,8 +59,7 @@ const Allocation* first_gone(const Operand& operand) {
 }
 
 bool is_permitted(const Allocation& allocation, Device device, Access access) {
-  return permits(allocation, device, access) &&
-         pool_permits(allocation, device, writes(access));
+  return permits(allocation, device, access) && pool_permits(allocation, device, writes(access));
 }
 
 const Allocation* first_forbidden(const Operand& operand, Access access, Device device) {
@@ -87,9 +85,11 @@ std::string gone_text(const Running& running, Access access, Range range) {
          history_with_reservations(range.address);
 }
 
-std::string access_text(const Allocation& of) {
+std::string forbidden_text(const Allocation& of, Device device) {
   const Site set = of.mapped != nullptr ? of.mapped->access_set() : pool_access_set(of);
-  return set.call == 0 ? ", for which none was ever set" : ", last set by " + describe(set);
+  return history_of(of.address) + ": device " + std::to_string(device) +
+         " was not given that access, " +
+         (set.call == 0 ? "none was ever set" : "last set by " + describe(set));
 }
 
 // Refuses what is gone, or not the device's to use, with a fault.
@@ -109,10 +109,10 @@ bool is_refused(const Operand& operand, Access access, Running& running) {
   }
   const Allocation* const forbidden = first_forbidden(operand, access, running.device);
   if (forbidden == nullptr) return false;
-  diagnose(Rule::access_forbidden,
-           gone_text(running, access, range) + ": device " + std::to_string(running.device) +
-               " was not given that access to " +
-               describe_range(forbidden->address, forbidden->size) + access_text(*forbidden));
+  const char* what = writes(access) ? " wrote " : " read ";
+  diagnose(Rule::access_forbidden, describe(running.site) + what +
+                                       describe_range(range.address, range.size) + ", " +
+                                       forbidden_text(*forbidden, running.device));
   running.fault = answer(Rule::access_forbidden, Status::illegal_address);
   return true;
 }
@@ -171,7 +171,9 @@ Status find_any_operand(std::uint64_t address, std::size_t size, Operand& operan
 Status check_access(const Operand& operand, Access access, Device device) noexcept {
   const Allocation* const forbidden = first_forbidden(operand, access, device);
   if (forbidden == nullptr) return Status::success;
-  return refuse_access(Rule::access_denied, operand.range, *forbidden, device);
+  return refuse(Rule::access_denied, Status::invalid_value,
+                "uses " + describe_range(operand.range.address, operand.range.size) + ", " +
+                    forbidden_text(*forbidden, device));
 }
 
 std::byte* use(const Operand& operand, Access access, Running& running) noexcept {
@@ -200,7 +202,20 @@ std::byte* use(const Operand& operand, Access access, Running& running) noexcept
   return bytes;
 }
 
+Range hold_mapped(Range range, Running& running) {
+  std::vector<AllocationRef> mappings = mappings_over(range);
+  running.held.insert(running.held.end(), mappings.begin(), mappings.end());
+  return range;
+}
+
 std::byte* use_address(Range range, Access access, Running& running) noexcept {
+  for (const AllocationRef& launched : running.held) {
+    const Range mapping{launched->address, launched->size};
+    if (launched->mapped == nullptr || !overlap(mapping, range)) continue;
+    const std::uint64_t begin = std::max(mapping.address, range.address);
+    const std::uint64_t end = std::min(mapping.address + mapping.size, range.address + range.size);
+    if (is_refused({launched, {begin, end - begin}, {}}, access, running)) return nullptr;
+  }
   if (AllocationRef found = find_live_or_stale(range.address); found != nullptr) {
     Operand operand = operand_in(std::move(found), range.address, range.size);
     if (reaches_end(operand)) {

@@ -72,7 +72,12 @@ struct Running {
 /// memory is a fault, unmapped host memory is none that a device would notice.
 [[nodiscard]] std::byte* use(const Operand& operand, Access access, Running& running) noexcept;
 
-/// The same for an address that a kernel was given: it need not have been valid at the launch.
+/// At the launch of a kernel: what is mapped there now is what it has to find when it runs. Returns
+/// the range.
+Range hold_mapped(Range range, Running& running);
+
+/// The same as use() for an address that a kernel was given: it need not have been valid at the
+/// launch.
 [[nodiscard]] std::byte* use_address(Range range, Access access, Running& running) noexcept;
 
 /// Of a copy's source, to tell whether it has changed by the time it is read. Reads what the

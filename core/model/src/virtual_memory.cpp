@@ -1,11 +1,8 @@
 #include "virtual_memory.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
@@ -17,14 +14,13 @@
 #include "profile.hpp"
 #include "rules.hpp"
 #include "stream_engine.hpp"
-#include "virtual_refusals.hpp"
+#include "virtual_pages.hpp"
 
 namespace assay::cuda::model {
 
 namespace {
 
 constexpr std::size_t history_max = 1 << 16;
-constexpr std::size_t range_size_max = std::size_t{1} << 47;
 constexpr AllocationHandle handle_tag = AllocationHandle{0x5c} << 56;
 
 /// What remains of a handle without references.
@@ -44,97 +40,6 @@ struct State {
 State& state() {
   static Immortal<State> the_state;
   return *the_state;
-}
-
-// --- The memory file, and addresses that were reserved ---
-
-/// Its lock calls nothing out: it is taken where pointers go, under any other.
-struct Pages {
-  std::mutex mutex;
-  int file = -1;
-  std::uint64_t file_size = 0;
-  std::deque<Range> closed;  ///< freed reservations, which stay closed for a while
-  std::uint64_t closed_bytes = 0;
-};
-Pages& pages() {
-  static Immortal<Pages> the_pages;
-  return *the_pages;
-}
-
-constexpr std::size_t closed_ranges_max = 256;
-
-void* pointer_at(std::uint64_t address) {
-  return reinterpret_cast<void*>(address);
-}
-
-/// Pre: the lock is held, and something is closed.
-void open_oldest(Pages& all) {
-  const Range oldest = all.closed.front();
-  all.closed.pop_front();
-  all.closed_bytes -= oldest.size;
-  munmap(pointer_at(oldest.address), oldest.size);
-}
-
-void keep_closed(Range range) {
-  Pages& all = pages();
-  const std::scoped_lock lock(all.mutex);
-  all.closed.push_back(range);
-  all.closed_bytes += range.size;
-  const std::uint64_t bytes_max = quarantine_limit();
-  while (all.closed.size() > closed_ranges_max || all.closed_bytes > bytes_max) {
-    open_oldest(all);
-  }
-}
-
-/// 0 if there is no address space left, even without what was freed.
-std::uint64_t take_addresses(std::size_t size) {
-  Pages& all = pages();
-  for (;;) {
-    const std::uint64_t address = reserve_faulting(size);
-    if (address != 0) return address;
-    const std::scoped_lock lock(all.mutex);
-    if (all.closed.empty()) return 0;
-    open_oldest(all);
-  }
-}
-
-/// The same at a multiple of `alignment`.
-std::uint64_t take_aligned(std::size_t size, std::size_t alignment) {
-  if (alignment > range_size_max) return 0;
-  const std::uint64_t first = take_addresses(size + alignment);
-  if (first == 0) return 0;
-  const std::uint64_t address = round_up(first, alignment);
-  if (address != first) release_faulting(first, address - first);
-  release_faulting(address + size, first + alignment - address);
-  return address;
-}
-
-/// A window of that size in the memory file. False if the system has none.
-bool take_window(std::size_t size, std::uint64_t& offset) {
-  Pages& all = pages();
-  const std::scoped_lock lock(all.mutex);
-  if (all.file < 0) all.file = memfd_create("assay-cuda-model-physical", MFD_CLOEXEC);
-  if (all.file < 0) return false;
-  if (ftruncate(all.file, static_cast<off_t>(all.file_size + size)) != 0) return false;
-  offset = all.file_size;
-  all.file_size += size;
-  return true;
-}
-
-void give_back_window(std::uint64_t offset, std::size_t size) {
-  Pages& all = pages();
-  const std::scoped_lock lock(all.mutex);
-  // If it fails, the memory stays in use: nothing that the program could see.
-  (void)fallocate(all.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                  static_cast<off_t>(size));
-}
-
-/// Shows the window at `where`, or wherever there is room. Null on failure.
-std::byte* show_window(std::uint64_t offset, std::size_t size, std::byte* where) {
-  const int fixed = where == nullptr ? 0 : MAP_FIXED;
-  void* at = mmap(where, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed,
-                  pages().file, static_cast<off_t>(offset));
-  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
 }
 
 bool fill_window(const Physical& physical) {
@@ -182,19 +87,33 @@ std::vector<AllocationRef> whole_mappings(Range range) {
   return whole ? found : std::vector<AllocationRef>{};
 }
 
-/// What is wrong with a release of that handle.
-Status refuse_release(const State& all, AllocationHandle handle, const Site& site) {
+/// "physical memory of 4096 bytes, made by ..., released by ...", or that it never was a handle.
+std::string describe_handle(const State& all, AllocationHandle handle) {
   const auto gone = all.released.find(handle);
-  if (gone == all.released.end()) {
-    diagnose(Rule::release_unknown, describe(site) + " of a handle that was never given out");
-    return answer(Rule::release_unknown, Status::invalid_value);
-  }
+  if (gone == all.released.end()) return "a handle that was never given out";
   const Released& before = gone->second;
-  diagnose(Rule::release_twice, describe(site) + " of physical memory of " +
-                                    std::to_string(before.size) + " bytes, made by " +
-                                    describe(before.created) + ", released by " +
-                                    describe(before.released));
-  return answer(Rule::release_twice, Status::invalid_value);
+  return "physical memory of " + std::to_string(before.size) + " bytes, made by " +
+         describe(before.created) + ", released by " + describe(before.released);
+}
+
+Status refuse_handle(const State& all, AllocationHandle handle) {
+  return refuse(Rule::handle_dead, Status::invalid_value, "uses " + describe_handle(all, handle));
+}
+
+std::string describe_reservation(const State& all, std::uint64_t address) {
+  const std::shared_ptr<Reservation> reservation = reservation_at(all, address);
+  if (reservation == nullptr) return "nothing is reserved there";
+  const Range& range = reservation->range;
+  return describe_range(range.address, range.size) + ", reserved by " +
+         describe(reservation->reserved);
+}
+
+/// Of a range that is not made up of whole mappings.
+Status refuse_range(Rule rule, const char* does, Range range) {
+  return refuse(rule, Status::invalid_value,
+                does + describe_range(range.address, range.size) +
+                    ", which is not whole mappings side by side: it begins " +
+                    history_of(range.address));
 }
 
 /// Pre: the lock is not held, which work that is finished here may want.
@@ -231,7 +150,7 @@ Site Mapping::access_set() const {
 
 Status reserve_addresses(std::size_t size, std::size_t alignment, const Site& site,
                          std::uint64_t& address) noexcept try {
-  if (size > range_size_max) return answer(Rule::memory_system, Status::out_of_memory);
+  if (size > address_range_max) return answer(Rule::memory_system, Status::out_of_memory);
   auto made = std::make_shared<Reservation>();
   const std::size_t least = profile().granularity_bytes;
   const std::uint64_t taken = take_aligned(size, std::max(alignment, least));
@@ -257,11 +176,14 @@ Status free_addresses(Range range, const Site& site) noexcept {
     const std::scoped_lock lock(all.mutex);
     const auto found = all.reservations.find(range.address);
     if (found == all.reservations.end() || found->second->range.size != range.size) {
-      return refuse_reservation(Rule::reservation_unknown, range,
-                                reservation_at(all, range.address).get());
+      return refuse(Rule::reservation_unknown, Status::invalid_value,
+                    "frees " + describe_range(range.address, range.size) +
+                        ", which was not reserved so: " + describe_reservation(all, range.address));
     }
-    if (const AllocationRef mapped = first_overlap(range); mapped != nullptr) {
-      return refuse_mapped(Rule::reservation_mapped, range, *mapped);
+    if (const AllocationRef mapping = first_overlap(range); mapping != nullptr) {
+      return refuse(Rule::reservation_mapped, Status::invalid_value,
+                    "frees " + describe_range(range.address, range.size) +
+                        ", still mapped: " + history_of(mapping->address));
     }
     gone = std::move(found->second);
     all.reservations.erase(found);
@@ -281,7 +203,7 @@ std::shared_ptr<const Reservation> find_reservation(std::uint64_t address) noexc
 Status create_physical(std::size_t size, const AllocationProp& properties, const Site& site,
                        AllocationHandle& handle) noexcept try {
   const Device device = properties.location.id;
-  if (size > range_size_max || !charge_device(device, size)) {
+  if (size > address_range_max || !charge_device(device, size)) {
     return answer(Rule::memory_capacity, Status::out_of_memory);
   }
   auto made = std::make_shared<Physical>();
@@ -309,7 +231,11 @@ Status release_handle(AllocationHandle handle, const Site& site) noexcept {
   State& all = state();
   const std::scoped_lock lock(all.mutex);
   const std::shared_ptr<Physical> physical = find_physical(all, handle);
-  if (physical == nullptr) return refuse_release(all, handle, site);
+  if (physical == nullptr) {
+    const bool twice = all.released.contains(handle);
+    return refuse(twice ? Rule::release_twice : Rule::release_unknown, Status::invalid_value,
+                  "releases " + describe_handle(all, handle));
+  }
   if (--physical->references != 0) return Status::success;
   all.released[handle] = {physical->size, physical->created, site};
   if (all.released.size() > history_max) all.released.erase(all.released.begin());
@@ -335,7 +261,7 @@ Status properties_of(AllocationHandle handle, AllocationProp& properties) noexce
   State& all = state();
   const std::scoped_lock lock(all.mutex);
   const std::shared_ptr<Physical> physical = find_physical(all, handle);
-  if (physical == nullptr) return answer(Rule::handle_dead, Status::invalid_value);
+  if (physical == nullptr) return refuse_handle(all, handle);
   properties = physical->properties;
   return Status::success;
 }
@@ -349,14 +275,22 @@ Status map_in(const State& all, Range range, AllocationHandle handle, const Site
   const std::shared_ptr<Reservation> reservation = reservation_at(all, range.address);
   if (reservation == nullptr || ends_before_it_begins(range) ||
       range.address + range.size > reservation->range.address + reservation->range.size) {
-    return refuse_reservation(Rule::map_outside, range, reservation.get());
+    return refuse(Rule::map_outside, Status::invalid_value,
+                  "maps " + describe_range(range.address, range.size) +
+                      ", not within one reservation: " + describe_reservation(all, range.address));
   }
-  if (const AllocationRef mapped = first_overlap(range); mapped != nullptr) {
-    return refuse_mapped(Rule::map_mapped, range, *mapped);
+  if (const AllocationRef mapping = first_overlap(range); mapping != nullptr) {
+    return refuse(Rule::map_mapped, Status::invalid_value,
+                  "maps " + describe_range(range.address, range.size) +
+                      ", mapped already: " + history_of(mapping->address));
   }
   const std::shared_ptr<Physical> physical = find_physical(all, handle);
-  if (physical == nullptr) return answer(Rule::handle_dead, Status::invalid_value);
-  if (range.size > physical->size) return refuse_size(Rule::map_size, range, *physical);
+  if (physical == nullptr) return refuse_handle(all, handle);
+  if (range.size > physical->size) {
+    return refuse(Rule::map_size, Status::invalid_value,
+                  "maps " + std::to_string(range.size) + " bytes of " +
+                      std::to_string(physical->size) + " made by " + describe(physical->created));
+  }
 
   auto mapping = std::make_shared<Mapping>();
   mapping->physical = physical;
@@ -398,13 +332,13 @@ Status map_physical(Range range, AllocationHandle handle, const Site& site) noex
 }
 
 Status unmap_range(Range range, const Site& site) noexcept try {
-  if (whole_mappings(range).empty()) return refuse_partial(Rule::unmap_range, range);
+  if (whole_mappings(range).empty()) return refuse_range(Rule::unmap_range, "unmaps ", range);
   look_for_work(Rule::unmap_in_flight, range, " unmaps ", site);
   State& all = state();
   std::vector<AllocationRef> mappings;  // end after the lock
   const std::scoped_lock lock(all.mutex);
   mappings = whole_mappings(range);
-  if (mappings.empty()) return answer(Rule::unmap_range, Status::invalid_value);
+  if (mappings.empty()) return refuse_range(Rule::unmap_range, "unmaps ", range);
   for (const AllocationRef& mapping : mappings) {
     take_out(mapping, site);
     Physical& physical = *mapping->mapped->physical;
@@ -421,7 +355,7 @@ Status set_access(Range range, std::span<const AccessDesc> descriptors, const Si
   State& all = state();
   const std::scoped_lock lock(all.mutex);
   const std::vector<AllocationRef> mappings = whole_mappings(range);
-  if (mappings.empty()) return refuse_partial(Rule::access_range, range);
+  if (mappings.empty()) return refuse_range(Rule::access_range, "sets access of ", range);
   for (const AllocationRef& mapping : mappings) {
     for (const AccessDesc& descriptor : descriptors) {
       const auto device = static_cast<std::size_t>(descriptor.location.id);

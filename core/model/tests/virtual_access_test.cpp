@@ -57,7 +57,9 @@ TEST_F(VirtualAccessTest, NothingMayBeUsedBeforeAccessIsSet) {
   EXPECT_STATUS(0, cuCtxSynchronize());
   open(address, unit, 0, AccessFlags::none);
   refused();
-  control().forget_diagnoses();
+  EXPECT_TRUE(diagnosed({"access_denied: cuMemsetD8_v2 (call ", "made by cuMemMap (call ",
+                         "device 0 was not given that access, none was ever set"}));
+  EXPECT_TRUE(diagnosed({"access_denied: cuMemsetD8_v2", "last set by cuMemSetAccess (call "}));
   unmap_and_free(address, unit, 2 * unit);
 }
 
@@ -312,6 +314,25 @@ TEST(VirtualAccessFault, WorkNeverReachesWhatWasMappedThereLater) {
     EXPECT_EQ(bytes_at(address, 1)[0], 1);
     gated.open();
     EXPECT_STATUS(700, cuStreamSynchronize(gated.stream));
+  });
+}
+
+TEST(VirtualAccessFault, AKernelFindsWhatWasMappedAtItsLaunch) {
+  in_fresh_process([] {
+    start();
+    const std::size_t size = granularity();
+    const DevicePointer address = mapped_memory(size);
+    const FillKernel fill;
+    const GatedStream gated;
+    fill.launch(address, size, gated.stream);
+    EXPECT_STATUS(0, cuMemUnmap(address, size));
+    map_new(address, size);
+    open(address, size);
+    gated.open();
+    EXPECT_STATUS(700, cuStreamSynchronize(gated.stream));
+    EXPECT_TRUE(diagnosed({"unmap_in_flight: cuMemUnmap (call ", "unfinished assay_fill of"}));
+    EXPECT_TRUE(diagnosed(
+        {"access_after_unmap: cuLaunchKernel (call ", "it was mapped by cuMemMap (call "}));
   });
 }
 

@@ -91,6 +91,10 @@ TEST_F(VirtualMemoryTest, AReservationIsFreedByItsAddressAndSize) {
   EXPECT_STATUS(1, cuMemAddressFree(0, 0));
   map_new(address + unit, unit);
   EXPECT_STATUS(1, cuMemAddressFree(address, 4 * unit));
+  EXPECT_TRUE(diagnosed(
+      {"reservation_unknown: cuMemAddressFree (call ", "reserved by cuMemAddressReserve (call "}));
+  EXPECT_TRUE(
+      diagnosed({"reservation_mapped: cuMemAddressFree (call ", "made by cuMemMap (call "}));
   EXPECT_EQ(control().live_bytes(assay_model_reservation), reserved + 4 * unit);
   EXPECT_STATUS(0, cuMemUnmap(address + unit, unit));
   EXPECT_STATUS(0, cuMemAddressFree(address, 4 * unit));
@@ -201,7 +205,9 @@ TEST_F(VirtualMemoryTest, AMappingGoesWhereOneReservationHasRoom) {
   EXPECT_STATUS(0, cuMemRelease(handle));
   EXPECT_STATUS(1, cuMemMap(address, unit, 0, handle, 0));
   unmap_and_free(address, 4 * unit);
-  control().forget_diagnoses();
+  EXPECT_TRUE(diagnosed({"map_mapped: cuMemMap (call ", "made by cuMemMap (call "}));
+  EXPECT_TRUE(
+      diagnosed({"map_outside: cuMemMap (call ", "reserved by cuMemAddressReserve (call "}));
 }
 
 TEST_F(VirtualMemoryTest, AHandleIsDeadAfterItsReleaseAlsoWhileItsMemoryIsMapped) {
@@ -212,6 +218,7 @@ TEST_F(VirtualMemoryTest, AHandleIsDeadAfterItsReleaseAlsoWhileItsMemoryIsMapped
   AllocationProp properties{};
   EXPECT_STATUS(1, cuMemMap(address + unit, unit, 0, handle, 0));
   EXPECT_STATUS(1, cuMemGetAllocationPropertiesFromHandle(&properties, handle));
+  EXPECT_TRUE(diagnosed({"handle_dead: cuMemMap (call ", "released by cuMemRelease (call "}));
   EXPECT_STATUS(1, cuMemGetAllocationPropertiesFromHandle(&properties, 0));
   unmap_and_free(address, unit, 2 * unit);
 }
@@ -219,7 +226,7 @@ TEST_F(VirtualMemoryTest, AHandleIsDeadAfterItsReleaseAlsoWhileItsMemoryIsMapped
 TEST_F(VirtualMemoryTest, ASecondReleaseNamesBothAndTheMakerToo) {
   const AllocationHandle handle = create(unit);
   EXPECT_STATUS(0, cuMemRelease(handle));
-  control().forget_diagnoses();
+  EXPECT_EQ(control().diagnosis_count(), 0U);
   EXPECT_STATUS(1, cuMemRelease(handle));
   EXPECT_TRUE(diagnosed({"release_twice: cuMemRelease (call ", "made by cuMemCreate (call ",
                          "released by cuMemRelease (call "}));
@@ -288,6 +295,7 @@ TEST_F(VirtualMemoryTest, AnUnmapTakesWholeMappingsOrNothing) {
   EXPECT_STATUS(1, cuMemUnmap(address, 5 * unit));  // a hole
   EXPECT_STATUS(1, cuMemUnmap(address + 3 * unit, unit));
   EXPECT_STATUS(1, cuMemUnmap(address, ~std::size_t{0}));
+  EXPECT_TRUE(diagnosed({"unmap_range: cuMemUnmap (call ", "made by cuMemMap (call "}));
   EXPECT_EQ(control().live_bytes(assay_model_mapping), 4 * unit);
   EXPECT_EQ(bytes_at(address + 3 * unit - 4, 4), std::vector<unsigned char>(4, 3));
   EXPECT_STATUS(0, cuMemUnmap(address, 3 * unit));

@@ -85,7 +85,14 @@ DevicePool::DevicePool(Ref<cuda::PrimaryContext> context, Ref<cuda::Stream> own,
 
 DevicePool::~DevicePool() {
   end();
+  // A pool outlives its frees that are under way [hdr]: the memory is to be back when this returns.
+  if (!settle_all()) (void)settle_all().has_value();
   destroy(context(), pool_);
+}
+
+Result<void> DevicePool::settle_all() noexcept {
+  ASSAY_TRY(const cuda::Current current, cuda::Current::of(context()));
+  return wait_for_all();
 }
 
 bool DevicePool::charge(std::size_t size) noexcept {

@@ -166,25 +166,25 @@ void DeviceVirtual::keep_for_the_end(Ranges::node_type node) noexcept {
   limbo_.insert(std::move(node));
 }
 
-/// Counts the memory of the pieces that no block has, from `first` on, as lost. Returns what is
-/// new.
-std::size_t DeviceVirtual::account(Range& range, std::size_t first) noexcept {
-  const std::size_t from = std::min(std::max(first, range.ready), range.pieces.size());
-  const std::size_t now = range.bytes_of(from, range.pieces.size());
+/// Counts the memory of the pieces that no block has as lost. Returns what is new.
+std::size_t DeviceVirtual::account(Range& range) noexcept {
+  std::size_t now = 0;
+  for (std::size_t i = range.ready; i < range.pieces.size(); ++i) {
+    if (!range.pieces[i].shared) now += range.pieces[i].size;
+  }
   const std::size_t before = std::exchange(range.lost, now);
   if (now > before) lose(now - before);
   if (now < before) regain(before - now);
   return now - std::min(now, before);
 }
 
-/// Undoes a reservation that no block has, after `error`. Only the pieces from `first` on are
-/// memory of its own. **Pre** `quiet`, or work may be under way there: then nothing is unmapped.
-Error DeviceVirtual::discard(Ranges::node_type node, Error error, std::size_t first,
-                             bool quiet) noexcept {
+/// Undoes a reservation that no block has, after `error`; without `quiet` work may be under way
+/// there, and nothing is unmapped.
+Error DeviceVirtual::discard(Ranges::node_type node, Error error, bool quiet) noexcept {
   Range& range = node.mapped();
   const bool dropped = quiet && drop(node.key(), range, 0, Tries::two).has_value();
   range.ready = 0;
-  error.lost = account(range, first);
+  error.lost = account(range);
   if (!dropped || !free_addresses(node.key(), range)) keep_for_the_end(std::move(node));
   return error;
 }
@@ -204,7 +204,9 @@ Result<void> DeviceVirtual::map_piece(Address at, Range& range, std::size_t size
                                       abi::AllocationHandle handle) noexcept {
   auto mapped = check(table().cuMemMap(at, size, 0, handle, 0), "cuMemMap");
   handle = take_back(handle);
-  if (mapped || handle != 0) range.pieces.push_back({size, mapped.has_value(), handle});
+  if (mapped || handle != 0)
+    range.pieces.push_back(
+        {.size = size, .mapped = mapped.has_value(), .shared = false, .handle = handle});
   return mapped;
 }
 
@@ -295,7 +297,7 @@ Result<DeviceVirtual::Address> DeviceVirtual::native_allocate(const Request& req
   Range& range = node.mapped();
   auto mapped = map_to(base, range, size);
   if (mapped) mapped = set_access(base, range);
-  if (!mapped) return discard(std::move(node), mapped.error(), 0, true);
+  if (!mapped) return discard(std::move(node), mapped.error(), true);
   enter(std::move(node));
   return base;
 }
@@ -310,7 +312,7 @@ Result<void> DeviceVirtual::native_free(Address base, std::size_t, abi::Stream) 
   Range* const range = find(base);
   if (range == nullptr) return {};  // never seen
   ASSAY_TRY_VOID(drop(base, *range, 0, Tries::one));
-  (void)account(*range, range->pieces.size());
+  regain(std::exchange(range->lost, 0));
   if (!range->pieces.empty()) {
     return Error::make(ErrorCode::driver_error, "cuMemRelease",
                        id);  // held, and counted, as before
@@ -364,7 +366,7 @@ Result<Block> DeviceVirtual::shrink(Block block, Range& range, const Request& to
   if (keep >= range.ready) return block;
   ASSAY_TRY_VOID(wait_for_block(block.address));
   ASSAY_TRY_VOID(drop(block.address, range, keep, Tries::one));
-  (void)account(range, 0);
+  (void)account(range);
   const Block smaller{block.address, capacity};
   change(block.address, smaller);
   return smaller;
@@ -375,7 +377,7 @@ Error DeviceVirtual::undo_growth(Address base, Range& range, std::size_t ready, 
                                  bool quiet) noexcept {
   if (quiet) (void)drop(base, range, ready, Tries::two).has_value();
   range.ready = ready;
-  error.lost = account(range, 0);
+  error.lost = account(range);
   return error;
 }
 
@@ -385,7 +387,7 @@ Result<Block> DeviceVirtual::grow(Block block, Range& range, const Request& from
   const std::size_t ready = range.ready;
   if (range.pieces.size() != ready) {  // of a growth that was not undone
     ASSAY_TRY_VOID(drop(block.address, range, ready, Tries::one));
-    (void)account(range, 0);
+    (void)account(range);
     if (range.pieces.size() != ready) {
       return Error::make(ErrorCode::driver_error, "cuMemRelease", id, to.size);
     }
@@ -418,20 +420,21 @@ Result<Block> DeviceVirtual::move(Block block, Range& old, const Request& from,
   const Address base = node.key();
   Range& range = node.mapped();
   auto done = map_again(block.address, old, base, range);
-  const std::size_t shared = range.pieces.size();
+  for (Piece& piece : range.pieces) piece.shared = true;  // so far it is the old block's memory
   if (done) done = map_to(base, range, wanted);
   if (done) done = set_access(base, range);
-  if (!done) return discard(std::move(node), done.error(), shared, true);
+  if (!done) return discard(std::move(node), done.error(), true);
   done = zero_new(block, base, from, to);
   if (done) done = wait_for_block(block.address);
   // The old mappings go; should they stay, the block does too.
   if (done) done = drop(block.address, old, 0, Tries::one);
   if (!done) {
     const bool quiet = wait_for_all().has_value();
-    return discard(std::move(node), done.error(), shared, quiet);
+    return discard(std::move(node), done.error(), quiet);
   }
   auto gone = take_out(block.address);
-  (void)account(gone.mapped(), 0);
+  (void)account(gone.mapped());
+  for (Piece& piece : range.pieces) piece.shared = false;
   enter(std::move(node));
   const Block moved{base, wanted};
   change(block.address, moved);

@@ -2,11 +2,11 @@
 // with a line that names its rule.
 #include <atomic>
 #include <cstring>
-#include <string>
 
 #include <sys/mman.h>
 
 #include "contract/advice.hpp"
+#include "contract/diagnosis.hpp"
 #include "contract/groups.hpp"
 #include "contract/launch.hpp"
 
@@ -16,21 +16,8 @@ namespace {
 using enum Source;
 using Attribute = DeviceAttribute;
 
-constexpr std::int64_t illegal_address = 700;
 constexpr std::int64_t misaligned_address = 716;
 constexpr std::int64_t launch_failed = 719;
-constexpr const char* named = "the model names its rule";
-
-Needs model_alone() {
-  return model_only("a driver diagnoses nothing");
-}
-
-bool diagnosed(Run& run, const char* rule) {
-  for (std::uint64_t i = 0; i < run.model->diagnosis_count(); ++i) {
-    if (std::string_view(run.model->diagnosis(i)).starts_with(std::string(rule) + ":")) return true;
-  }
-  return false;
-}
 
 void free_twice(Run& run) {
   const DevicePointer address = run.device(page);
@@ -195,20 +182,7 @@ void clean(Run& run) {
   std::memset(source, 2, page);
   run.must(run.cu.cuMemFree_v2(address), "cuMemFree");
   run.must(run.cu.cuMemFreeHost(source), "cuMemFreeHost");
-  run.value("diagnoses", static_cast<std::int64_t>(run.model->diagnosis_count()));
-}
-
-Test silent(const char* id, const char* states, Steps steps, Needs needs = {}) {
-  return {id, states, model_alone() + needs, {holds(named, model)}, steps};
-}
-
-Test fatal(const char* id, const char* states, std::int64_t status, Steps steps, Needs needs = {}) {
-  return {id,
-          states,
-          model_alone() + having(cuda::Feature::tests) + needs,
-          {code("the wait", {status}, doc), code("every call from now on", {status}, doc),
-           holds(named, model)},
-          steps};
+  blamed_for_nothing(run);
 }
 
 }  // namespace
@@ -264,11 +238,7 @@ Tests diagnosis_tests() {
         code("cuStreamSynchronize", {illegal_address}, doc),
         code("cuCtxSynchronize", {illegal_address}, doc)},
        poisoned},
-      {"diagnosis.clean",
-       "a program without fault is blamed for nothing",
-       model_alone(),
-       {value("diagnoses", {0}, model)},
-       clean},
+      clean_program("diagnosis.clean", "a program without fault is blamed for nothing", clean),
   };
 }
 

@@ -218,6 +218,8 @@ void attributes(Run& run) {
   run.value("ordinal", ask(-7, PointerAttribute::device_ordinal, inner));
   run.value("managed", ask(7u, PointerAttribute::is_managed, inner));
   run.value("mapped", ask(0, PointerAttribute::mapped, inner));
+  abi::Context context = nullptr;
+  run.code("its context", run.cu.cuPointerGetAttribute(&context, PointerAttribute::context, inner));
   run.holds("the range is the reservation",
             ask(DevicePointer{0}, PointerAttribute::range_start_addr, inner) == address &&
                 ask(std::size_t{0}, PointerAttribute::range_size, inner) == 3 * size);
@@ -299,11 +301,12 @@ Tests uses() {
                 outlives_context, having(cuda::Feature::tests)),
       described("mapping.neighbours", "mappings are unmapped one by one",
                 {holds("an unmap touches no other mapping", hdr)}, neighbours),
-      described("mapping.attributes", "an address tells its reservation and its mapping",
-                {value("memory type", {2}, hdr), value("ordinal", {0}, hdr),
-                 value("managed", {0}, hdr), value("mapped", {1}, hdr),
-                 holds("the range is the reservation", hdr), holds("the mapping is told", hdr)},
-                attributes),
+      described(
+          "mapping.attributes", "an address tells its reservation and its mapping",
+          {value("memory type", {2}, hdr), value("ordinal", {0}, hdr), value("managed", {0}, hdr),
+           value("mapped", {1}, hdr), code("its context", {invalid_value}, hdr),
+           holds("the range is the reservation", hdr), holds("the mapping is told", hdr)},
+          attributes),
       described("mapping.host_touch", "access of the device is none of the host",
                 {faults("host read", doc), faults("host write", doc)}, host_touch,
                 without(DeviceAttribute::pageable_memory_access_uses_host_page_tables)),

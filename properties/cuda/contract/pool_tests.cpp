@@ -146,6 +146,14 @@ Tests ends() {
           refused, hdr, [](Run& run) { return create(run, pool_of_device(MiB)); },
           pools() + before(12020)),
       answers(
+          "pool.create_usage", "a usage is one that there is", refused, unsure,
+          [](Run& run) {
+            abi::MemPoolProps properties = pool_of_device();
+            properties.usage = 0x4000;
+            return create(run, properties);
+          },
+          pools() + since(12020)),
+      answers(
           "pool.create_null_out", "cuMemPoolCreate needs somewhere to write", refused, hdr,
           [](Run& run) {
             const abi::MemPoolProps properties = pool_of_device();

@@ -1,4 +1,5 @@
 // Probes of stream-ordered pools and of memory shared between processes.
+#include "contract/pool.hpp"
 #include "probe/probe.hpp"
 
 namespace assay::conformance {
@@ -7,21 +8,20 @@ namespace {
 using abi::MemPoolAttribute;
 
 std::int64_t pool_bytes(Run& run, abi::MemPool pool, MemPoolAttribute which) {
-  std::uint64_t value = 0;
-  run.must(run.cu.cuMemPoolGetAttribute(pool, which, &value), "cuMemPoolGetAttribute");
-  return static_cast<std::int64_t>(value);
+  return static_cast<std::int64_t>(pool_value(run, pool, which));
 }
 
-abi::MemPoolProps device_pool(std::size_t max_size) {
-  abi::MemPoolProps properties{};
-  properties.alloc_type = abi::AllocationType::pinned;
-  properties.location = {abi::LocationType::device, 0};
-  properties.max_size = max_size;
-  return properties;
+/// True, and told as absent or skipped, if driver or device has no pools.
+bool no_pools(Run& run) {
+  if (ASSAY_ABSENT(run, cuMemPoolCreate)) return true;
+  if (!run.session.facts.has(DeviceAttribute::memory_pools_supported)) {
+    run.skip("needs memory_pools_supported = 1");
+  }
+  return false;
 }
 
 void p13(Run& run) {
-  if (ASSAY_ABSENT(run, cuMemAllocAsync)) return;
+  if (no_pools(run)) return;
   const abi::Stream stream = run.stream();
   DevicePointer memory = 0;
   run.code("cuMemAllocAsync of size 0", run.cu.cuMemAllocAsync(&memory, 0, stream));
@@ -29,8 +29,7 @@ void p13(Run& run) {
   if (run.session.facts.has(DeviceAttribute::managed_memory)) {
     run.code("cuMemFreeAsync of managed memory", run.cu.cuMemFreeAsync(run.managed(page), stream));
   }
-  abi::MemPool pool = nullptr;
-  run.must(run.cu.cuDeviceGetDefaultMemPool(&pool, 0), "cuDeviceGetDefaultMemPool");
+  abi::MemPool pool = default_pool(run);
   for (const std::size_t bytes : {std::size_t{1}, MiB, 33 * MiB}) {
     const std::string step = std::to_string(bytes) + " B";
     answer(step, run.cu.cuMemAllocAsync(&memory, bytes, stream));
@@ -46,10 +45,10 @@ void p13(Run& run) {
 }
 
 void p14(Run& run) {
-  if (ASSAY_ABSENT(run, cuMemPoolCreate)) return;
+  if (no_pools(run)) return;
   const abi::Stream stream = run.stream();
   abi::MemPool pool = nullptr;
-  const abi::MemPoolProps properties = device_pool(64 * MiB);
+  const abi::MemPoolProps properties = pool_of_device(64 * MiB);
   run.code("cuMemPoolCreate with maxSize 64 MiB", run.cu.cuMemPoolCreate(&pool, &properties));
   if (pool == nullptr) return;
   DevicePointer first = 0;
@@ -59,7 +58,7 @@ void p14(Run& run) {
 }
 
 void p15(Run& run) {
-  if (ASSAY_ABSENT(run, cuMemAllocAsync)) return;
+  if (no_pools(run)) return;
   const abi::Stream stream = run.stream();
   run.must(run.cu.cuCtxSetCurrent(nullptr), "cuCtxSetCurrent");
   DevicePointer memory = 0;
@@ -77,10 +76,8 @@ void p25(Run& run) {
     run.code("opened by its own process",
              run.cu.cuIpcOpenMemHandle_v2(&opened, handle, lazy_peer_access));
   }
-  if (ASSAY_ABSENT(run, cuMemPoolCreate)) return;
-  abi::MemPool pool = nullptr;
-  const abi::MemPoolProps properties = device_pool(0);
-  run.must(run.cu.cuMemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+  if (no_pools(run)) return;
+  abi::MemPool pool = make_pool(run);
   const abi::AccessDesc to_host{{abi::LocationType::host, 0}, abi::AccessFlags::read_write};
   run.code("host access to a pool", run.cu.cuMemPoolSetAccess(pool, &to_host, 1));
 }

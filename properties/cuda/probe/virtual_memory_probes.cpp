@@ -1,43 +1,25 @@
 // Probes of virtual memory management.
+#include "contract/virtual.hpp"
 #include "probe/probe.hpp"
 
 namespace assay::conformance {
 namespace {
 
-abi::AllocationProp on_device(int id) {
-  abi::AllocationProp properties{};
-  properties.type = abi::AllocationType::pinned;
-  properties.location = {abi::LocationType::device, id};
-  return properties;
+/// True, and told as absent or skipped, if driver or device manages no virtual memory.
+bool no_virtual_memory(Run& run) {
+  if (ASSAY_ABSENT(run, cuMemAddressReserve)) return true;
+  if (!run.session.facts.has(DeviceAttribute::virtual_memory_management_supported)) {
+    run.skip("needs virtual_memory_management_supported = 1");
+  }
+  return false;
 }
 
-std::size_t granularity(Run& run) {
-  std::size_t size = 0;
-  const abi::AllocationProp properties = on_device(0);
-  run.must(run.cu.cuMemGetAllocationGranularity(&size, &properties, abi::GranularityFlags::minimum),
-           "cuMemGetAllocationGranularity");
-  return size;
-}
-
-DevicePointer reserve(Run& run, std::size_t size) {
-  DevicePointer address = 0;
-  run.must(run.cu.cuMemAddressReserve(&address, size, 0, 0, 0), "cuMemAddressReserve");
-  return address;
-}
-
-abi::AllocationHandle create(Run& run, std::size_t size) {
-  abi::AllocationHandle handle = 0;
-  const abi::AllocationProp properties = on_device(0);
-  run.must(run.cu.cuMemCreate(&handle, size, &properties, 0), "cuMemCreate");
-  return handle;
-}
-
-void map(Run& run, DevicePointer at, std::size_t size) {
-  run.must(run.cu.cuMemMap(at, size, 0, create(run, size), 0), "cuMemMap");
+void map_new(Run& run, DevicePointer at, std::size_t size) {
+  map(run, at, size, create(run, size));
 }
 
 void p2(Run& run) {
-  if (ASSAY_ABSENT(run, cuMemAddressReserve)) return;
+  if (no_virtual_memory(run)) return;
   DevicePointer address = 0;
   run.code("size 0", run.cu.cuMemAddressReserve(&address, 0, 0, 0, 0));
   run.code("size 1", run.cu.cuMemAddressReserve(&address, 1, 0, 0, 0));
@@ -45,40 +27,40 @@ void p2(Run& run) {
 }
 
 void p3(Run& run) {
-  if (ASSAY_ABSENT(run, cuMemAddressFree)) return;
+  if (no_virtual_memory(run)) return;
   const std::size_t size = granularity(run);
   const DevicePointer address = reserve(run, size);
-  map(run, address, size);
+  map_new(run, address, size);
   run.code("cuMemAddressFree while mapped", run.cu.cuMemAddressFree(address, size));
 }
 
 void p4(Run& run) {
-  if (ASSAY_ABSENT(run, cuMemMap)) return;
+  if (no_virtual_memory(run)) return;
   const std::size_t size = granularity(run);
   const DevicePointer address = reserve(run, 4 * size);
-  map(run, address, size);
+  map_new(run, address, size);
   run.code("cuMemMap on a mapped range", run.cu.cuMemMap(address, size, 0, create(run, size), 0));
-  map(run, address + size, 2 * size);
+  map_new(run, address + size, 2 * size);
   run.code("cuMemUnmap of a part", run.cu.cuMemUnmap(address + size, size));
   run.code("cuMemUnmap with a never-mapped tail", run.cu.cuMemUnmap(address + size, 3 * size));
   run.code("cuMemUnmap of two mappings at once", run.cu.cuMemUnmap(address, 3 * size));
 }
 
 void p5(Run& run) {
-  if (ASSAY_ABSENT(run, cuMemCreate)) return;
+  if (no_virtual_memory(run)) return;
   abi::AllocationHandle handle = 0;
   const std::size_t size = granularity(run);
   const abi::AllocationProp properties = on_device(99);
   run.code("cuMemCreate on device 99", run.cu.cuMemCreate(&handle, size, &properties, 0));
   const DevicePointer address = reserve(run, size);
-  map(run, address, size);
+  map_new(run, address, size);
   unsigned long long flags = 0;
   const abi::Location location{abi::LocationType::device, 99};
   run.code("cuMemGetAccess of device 99", run.cu.cuMemGetAccess(&flags, &location, address));
 }
 
 void p6(Run& run) {
-  if (ASSAY_ABSENT(run, cuMemRelease)) return;
+  if (no_virtual_memory(run)) return;
   const abi::AllocationHandle handle = create(run, granularity(run));
   run.code("cuMemRelease", run.cu.cuMemRelease(handle));
   run.code("cuMemRelease again", run.cu.cuMemRelease(handle));

@@ -8,14 +8,20 @@ namespace {
 
 sigjmp_buf after_fault;
 volatile std::sig_atomic_t armed = 0;
+volatile std::sig_atomic_t telling = 0;
+struct sigaction told{};  ///< who handled SIGSEGV before
 
-void on_fault(int signal) {
+void on_fault(int signal, siginfo_t* info, void* context) {
   if (armed == 0) {  // not our touch: end as the program would have
     std::signal(signal, SIG_DFL);
     std::raise(signal);
     return;
   }
   armed = 0;
+  if (telling != 0 && signal == SIGSEGV && (told.sa_flags & SA_SIGINFO) != 0) {
+    telling = 0;
+    told.sa_sigaction(signal, info, context);
+  }
   ::siglongjmp(after_fault, signal);
 }
 
@@ -24,9 +30,10 @@ class Guard {
  public:
   Guard() noexcept {
     struct sigaction ours{};
-    ours.sa_handler = on_fault;
-    ours.sa_flags = SA_NODEFER;
+    ours.sa_sigaction = on_fault;
+    ours.sa_flags = SA_SIGINFO | SA_NODEFER;
     ::sigaction(SIGSEGV, &ours, &segv_);
+    told = segv_;
     ::sigaction(SIGBUS, &ours, &bus_);
   }
   ~Guard() {
@@ -59,6 +66,13 @@ int write_at(volatile void* address) noexcept {
   *static_cast<volatile char*>(address) = 0x5A;
   armed = 0;
   return 0;
+}
+
+int read_told(const volatile void* address) noexcept {
+  telling = 1;
+  const int signal = read_at(address);
+  telling = 0;
+  return signal;
 }
 
 }  // namespace assay::conformance

@@ -8,4 +8,7 @@ namespace assay::conformance {
 /// Writes a byte, 0x5A; the signal that this raised, or 0. **Threads** one at a time.
 [[nodiscard]] int write_at(volatile void* address) noexcept;
 
+/// As read_at, but whoever handled SIGSEGV before is told of it first: a model diagnoses there.
+[[nodiscard]] int read_told(const volatile void* address) noexcept;
+
 }  // namespace assay::conformance

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,3 +149,23 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ToolError, match="full"):
         gpu_check.write_json(tmp_path / "check.json", {})
     assert not list(tmp_path.iterdir())
+
+
+def test_probes_are_compared_step_by_step() -> None:
+    def probe(name: str, *answers: tuple[str, str, str]) -> dict[str, Any]:
+        said = [{"step": s, "kind": k, "spelled": v} for s, k, v in answers]
+        return {"id": name, "answers": said}
+
+    models: list[dict[str, Any]] = [
+        probe("P2", ("size 0", "code", "invalid_value (1)"), ("size 1", "code", "success (0)")),
+        probe("P13", ("used", "value", "512"), ("free", "code", "success (0)")),
+        {"id": "P25", "outcome": "absent"},
+    ]
+    mine = [
+        probe("P2", ("size 0", "code", "out_of_memory (2)"), ("size 1", "code", "success (0)")),
+        probe("P13", ("used", "value", "1"), ("another", "code", "success (0)")),
+        probe("P25", ("host access", "code", "invalid_value (1)")),
+    ]
+    differ, same = gpu_check.probe_differences(models, mine)
+    assert differ == ["P2 size 0: out_of_memory (2), the model invalid_value (1)"]
+    assert same == 1

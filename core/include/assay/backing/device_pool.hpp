@@ -23,7 +23,8 @@ namespace assay {
 /// **Refusals** what is out of memory is asked once more after all frees on the device have been
 /// waited for.
 /// **Cost** two driver calls a block beyond those of making the context current; without a stream a
-/// wait for the own stream, on which nothing else runs, with each allocation, none with a free.
+/// wait for the own stream, on which nothing else runs, with each allocation, none with a free. The
+/// end waits for the device, so that all memory is back when it returns.
 class DevicePool final : public DeviceOnlyBacking {
  public:
   static constexpr std::size_t granularity = 256;
@@ -66,6 +67,7 @@ class DevicePool final : public DeviceOnlyBacking {
   [[nodiscard]] Usage do_usage() const noexcept override;
   Result<std::size_t> do_trim(std::size_t keep_bytes) noexcept override;
 
+  Result<void> settle_all() noexcept;
   bool charge(std::size_t size) noexcept;
   void credit(std::size_t size) noexcept;
   Result<std::uint64_t> attribute(cuda::abi::MemPoolAttribute which) noexcept;

@@ -46,6 +46,7 @@ class DeviceVirtual final : public DeviceOnlyBacking {
   struct Piece {
     std::size_t size;
     bool mapped;
+    bool shared;                         ///< it is another range's memory, until a move is done
     cuda::abi::AllocationHandle handle;  ///< 0: released
   };
   /// A reservation. The first `ready` pieces are mapped, accessible and the block's; those beyond
@@ -81,8 +82,8 @@ class DeviceVirtual final : public DeviceOnlyBacking {
   Result<void> reserve(Ranges::node_type& node, const Request& request) noexcept;
   bool free_addresses(Address base, const Range& range) noexcept;
   void keep_for_the_end(Ranges::node_type node) noexcept;
-  std::size_t account(Range& range, std::size_t first) noexcept;
-  Error discard(Ranges::node_type node, Error error, std::size_t first, bool quiet) noexcept;
+  std::size_t account(Range& range) noexcept;
+  Error discard(Ranges::node_type node, Error error, bool quiet) noexcept;
 
   cuda::abi::AllocationHandle take_back(cuda::abi::AllocationHandle handle) noexcept;
   Result<void> map_piece(Address at, Range& range, std::size_t size,

@@ -18,7 +18,7 @@
 namespace assay::harness {
 
 inline constexpr std::uint32_t shared_case_magic = 0x43595341;  // "ASYC"
-inline constexpr std::uint32_t shared_case_version = 2;
+inline constexpr std::uint32_t shared_case_version = 3;
 inline constexpr std::uint32_t command_limit = 4096;
 inline constexpr std::uint32_t finding_limit = 16;
 inline constexpr std::uint32_t sample_limit = 5;
@@ -42,6 +42,7 @@ struct ChildFacts {
   std::uint32_t make_error = 0;      ///< the subject cannot be made here: an ErrorCode
   std::uint32_t driver = 0;          ///< 1: its memory is a CUDA driver's, told of below
   std::uint32_t limits_driver = 0;   ///< 1: `driver_capacity` can be set, because it is the model
+  std::uint64_t granularity = 1;     ///< capacities are multiples of it, in bytes
   char provider[256] = {};           ///< path of the library that serves malloc
   char sized_by[64] = {};            ///< function that frees with a size, or why there is none
   char why_unmade[256] = {};         ///< make_error in words
