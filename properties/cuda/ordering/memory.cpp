@@ -81,8 +81,7 @@ void must(Status status) {
 
 std::unique_ptr<Memory> make_memory(const Ref<cuda::Driver>& driver, Through through) {
   if (through == Through::driver) return std::make_unique<DriverPool>(driver->table());
-  static const Ref<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver, 0).value();
-  return std::make_unique<BackingPool>(context);
+  return std::make_unique<BackingPool>(cuda::PrimaryContext::retain(driver, 0).value());
 }
 
 }  // namespace assay::ordering

@@ -127,6 +127,13 @@ TEST(Ordering, ThreeStreamsTheDefaultOneAndHostFunctions) {
   expect_all_found({.streams = 3, .default_stream = true, .host_functions = true, .renewals = true},
                    300);
 }
+// The same of programs whose memory comes from DevicePool: what it waits for by itself counts.
+TEST(Ordering, TwoStreamsOverTheBacking) {
+  expect_all_found({.streams = 2, .host_frees = false}, 200, Through::backing);
+}
+TEST(Ordering, ThreeStreamsOverTheBacking) {
+  expect_all_found({.streams = 3, .host_frees = false}, 200, Through::backing);
+}
 
 }  // namespace
 }  // namespace assay::ordering

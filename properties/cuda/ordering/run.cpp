@@ -9,6 +9,8 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "assay/base/contract.hpp"
