@@ -1,6 +1,7 @@
 // Mistakes 20 to 40: order, pools, handles, virtual memory, the process, the ABI.
 #include <sys/wait.h>
 #include <unistd.h>
+#include <bit>
 
 #include <cstring>
 
@@ -369,7 +370,7 @@ TEST_F(Mistakes, 39_CalledByAPrototypeOfTheOtherAbi) {
   Driver& d = start();
   const DevicePointer managed = d.managed();
   constexpr auto prefer = Advise::set_preferred_location;
-  const Location cpu_of_the_first{static_cast<LocationType>(device_cpu), 0};
+  const Location cpu_of_the_first{std::bit_cast<LocationType>(device_cpu), 0};
   expect_status(Status::invalid_value,
                 d.cu.cuMemAdvise_v2(managed, page, prefer, cpu_of_the_first));
   expect_diagnosed("location_looks_ordinal", {"cuMemAdvise_v2 (call ", "first ABI"});
