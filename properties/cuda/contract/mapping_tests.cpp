@@ -12,7 +12,6 @@ namespace {
 using enum Source;
 using abi::AccessFlags;
 using abi::AllocationHandle;
-using abi::LocationType;
 using abi::PointerAttribute;
 
 void life(Run& run) {

@@ -1,6 +1,7 @@
 // Diagnoses of stream-ordered memory: what is not in the order of streams, and what is.
 #include "contract/diagnosis.hpp"
 #include "contract/groups.hpp"
+#include "contract/launch.hpp"
 #include "contract/pool.hpp"
 
 namespace assay::conformance {
@@ -86,7 +87,8 @@ void no_access(Run& run) {
   run.must(run.cu.cuDevicePrimaryCtxRetain(&other, 1), "cuDevicePrimaryCtxRetain");
   run.must(run.cu.cuCtxSetCurrent(other), "cuCtxSetCurrent");
   const abi::Stream there = run.stream();
-  set(run, address, there);
+  abi::FillParameters parameters{address, 8, 1, 0};
+  run.must(launch(run, kernel(run, abi::FillParameters::entry), parameters, there), "launch");
   run.code("the wait", run.cu.cuStreamSynchronize(there));
   DevicePointer more = 0;
   run.code("every call from now on", run.cu.cuMemAlloc_v2(&more, 4096));

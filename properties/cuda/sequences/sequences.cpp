@@ -1,5 +1,6 @@
 #include "sequences/sequences.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <random>
@@ -40,6 +41,18 @@ std::string run_one_sequence(const Session& session, std::uint64_t seed, bool sa
     for (const std::string& step : world.trace()) text += "  " + step + "\n";
     return text + "again: " + again(seed) + "\n";
   }
+}
+
+/// Without what sequences that hold make the model say.
+std::string surprising(const std::string& said) {
+  const std::string expected = "assay model: " + std::string(refused_on_purpose);
+  std::string kept;
+  for (std::size_t at = 0; at < said.size();) {
+    const std::size_t end = std::min(said.find('\n', at), said.size() - 1) + 1;
+    if (said.compare(at, expected.size(), expected) != 0) kept += said.substr(at, end - at);
+    at = end;
+  }
+  return kept;
 }
 
 /// The last "seed N" line of a child.
@@ -93,7 +106,7 @@ int start_sequences(const SequencePlan& plan, const DriverChoice& driver) {
   if (ended) {
     const auto told = child.code == 1 ? said.find("FAIL") : said.rfind('\n', said.size() - 2);
     fmt::print("{}", told == std::string::npos ? said : said.substr(told + (child.code == 0)));
-    fmt::print(stderr, "{}", child.standard_error);
+    fmt::print(stderr, "{}", surprising(child.standard_error));
     return child.code;
   }
   const std::string seed = last_seed(said);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "suite/run.hpp"
@@ -15,6 +16,9 @@ namespace assay::conformance {
 struct SequenceFailed {
   std::string message;
 };
+
+/// How the model's diagnosis of what World::close() asks begins.
+inline constexpr std::string_view refused_on_purpose = "access_denied:";
 
 [[nodiscard]] inline std::size_t below(std::mt19937_64& random, std::size_t limit) {
   return random() % limit;
