@@ -59,8 +59,8 @@ Status check_locations(const Locations& to, std::size_t ranges) {
     return answer(Rule::batch_locations, Status::invalid_value);
   }
   bool rising = to.first_ranges[0] == 0;
-  for (std::size_t i = 1; i < to.count; ++i) {
-    rising = rising && to.first_ranges[i] > to.first_ranges[i - 1];
+  for (std::size_t i = 1; i < to.count && rising; ++i) {
+    rising = to.first_ranges[i] > to.first_ranges[i - 1];
   }
   if (rising && to.first_ranges[to.count - 1] < ranges) return Status::success;
   return answer(Rule::batch_indices, Status::invalid_value);

@@ -60,8 +60,11 @@ void pass_on(int signal, siginfo_t* info, void* context) {
     earlier.sa_sigaction(signal, info, context);
   } else if (earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN) {
     earlier.sa_handler(signal);
-  } else {
+  } else if (info->si_code > 0) {
     sigaction(signal, &earlier, nullptr);  // the access is made again, and ends the program
+  } else if (earlier.sa_handler == SIG_DFL) {
+    sigaction(signal, &earlier, nullptr);  // sent, by raise() or kill(): nothing would repeat it
+    raise(signal);
   }
 }
 

@@ -298,5 +298,16 @@ TEST(MistakesDocument, NamesRulesThatExist) {
   EXPECT_EQ(rows, 40);
 }
 
+// A signal that was sent is not repeated, as a faulting access is.
+TEST(HostFaults, ASignalThatWasSentEndsTheProgram) {
+  ASSERT_EQ(model().cu.cuInit(0), Status::success);
+  EXPECT_EXIT(
+      {
+        raise(SIGSEGV);
+        _exit(0);
+      },
+      [](int status) { return status != 0; }, "");
+}
+
 }  // namespace
 }  // namespace assay::model_tests
