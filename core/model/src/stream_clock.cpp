@@ -30,8 +30,16 @@ void StreamClock::pass(const PassagePointer& passage) {
   if (passage->passed) {
     horizon_ = std::max(horizon_, passage->horizon);
     join(passage->known);
-  } else if (std::find(passages_.begin(), passages_.end(), passage) == passages_.end()) {
+    return;
+  }
+  const auto known =
+      std::find_if(passages_.begin(), passages_.end(), [&](const PassagePointer& each) {
+        return each->queue == passage->queue && each->host_function == passage->host_function;
+      });
+  if (known == passages_.end()) {
     passages_.push_back(passage);
+  } else if ((*known)->ticket < passage->ticket) {
+    *known = passage;
   }
 }
 

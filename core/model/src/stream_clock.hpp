@@ -2,6 +2,7 @@
 // what the program asked for, so it is known when work is enqueued.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -29,7 +30,9 @@ class StreamClock {
   void join(const StreamClock& other);
   /// Everything up to operation `ticket` of that stream is before.
   void reach(const QueueLifePointer& queue, std::uint64_t ticket);
+  /// Of one stream and kind, the last says all that the earlier ones say.
   void pass(const PassagePointer& passage);
+  [[nodiscard]] std::size_t passages() const noexcept { return passages_.size(); }
   /// Drops what every later point is after anyway.
   void settle();
 
@@ -51,6 +54,9 @@ class StreamClock {
 
 /// A gate or a host function in a stream.
 struct Passage {
+  QueueLifePointer queue;  ///< whose stream it is in
+  std::uint64_t ticket = 0;
+  bool host_function = false;
   bool passed = false;
   std::uint64_t horizon = 0;  ///< of a gate: the serial when it passed
   StreamClock known;          ///< of a host function: what the host had seen when it ended

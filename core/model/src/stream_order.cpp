@@ -61,6 +61,9 @@ void StreamScheduler::take_ticket(const QueuePointer& queue, QueueEntry& entry) 
   }
   if (operation.host_function || operation.ready) {
     entry.passage = std::make_shared<Passage>();
+    entry.passage->queue = queue->life;
+    entry.passage->ticket = entry.ticket;
+    entry.passage->host_function = static_cast<bool>(operation.host_function);
     queue->clock.pass(entry.passage);
   }
   // A call without a stream: what it leaves pending is nobody's mistake.

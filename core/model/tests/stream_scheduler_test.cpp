@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -477,6 +478,20 @@ TEST_F(ExclusiveSchedulerTest, AHostFunctionFindsItsStreamIdle) {
   EXPECT_TRUE(busy());  // 'b' and 'c' count again
   EXPECT_EQ(scheduler_.synchronize_context(context_), Status::success);
   EXPECT_FALSE(busy());
+}
+
+// A program may leave thousands of host functions pending: each keeps a clock.
+TEST(StreamClock, KeepsOnePassageOfAKindForEachStream) {
+  const auto queue = std::make_shared<QueueLife>();
+  StreamClock clock;
+  for (std::uint64_t ticket = 1; ticket <= 100; ++ticket) {
+    const auto passage = std::make_shared<Passage>();
+    passage->queue = queue;
+    passage->ticket = ticket;
+    passage->host_function = true;
+    clock.pass(passage);
+  }
+  EXPECT_EQ(clock.passages(), 1U);
 }
 
 }  // namespace
