@@ -311,11 +311,11 @@ Result<void> DeviceVirtual::native_free(Address base, std::size_t, abi::Stream) 
   Range* const range = find(base);
   if (range == nullptr) return {};  // never seen
   ASSAY_TRY_VOID(drop(base, *range, 0, Tries::one));
-  regain(std::exchange(range->lost, 0));
   if (!range->pieces.empty()) {
     return Error::make(ErrorCode::driver_error, "cuMemRelease",
                        id);  // held, and counted, as before
   }
+  regain(range->lost);
   auto node = take_out(base);
   // The memory is free; addresses are plenty, and offered once more at the end.
   if (!free_addresses(base, node.mapped())) keep_for_the_end(std::move(node));
