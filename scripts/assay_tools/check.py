@@ -160,6 +160,11 @@ def check_full_build_by_clang() -> bool:
     return succeeds(["scripts/test", "--preset", "clang"])
 
 
+def check_long_tests() -> bool:
+    """Those that ctest leaves out unless asked: after the build of "build and test (g++)"."""
+    return succeeds(["ctest", "--preset", "ci", "-C", "long", "-R", "^sweep"])
+
+
 def check_package() -> bool:
     return succeeds(["scripts/package", "--test"])
 
@@ -180,6 +185,7 @@ STAGES = [
     Stage("lint of tests", lambda: check_lint(tests=True), full=True),
     Stage("static analyzer", lambda: check_lint(ANALYZER), full=True),
     Stage("tsan, every suite", check_sanitizer("tsan", "--whole"), full=True),
+    Stage("long tests", check_long_tests, full=True),
     Stage("fresh seeds", check_fresh_seeds, full=True),
     Stage("package in a bare root", check_package, full=True),
 ]
