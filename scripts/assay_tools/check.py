@@ -162,7 +162,7 @@ def check_full_build_by_clang() -> bool:
 
 def check_long_tests() -> bool:
     """Those that ctest leaves out unless asked: after the build of "build and test (g++)"."""
-    return succeeds(["ctest", "--preset", "ci", "-C", "long", "-R", "^sweep"])
+    return succeeds(["ctest", "--preset", "ci", "-C", "long", "-R", "^sweep|every_rule"])
 
 
 def check_package() -> bool:
