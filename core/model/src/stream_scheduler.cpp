@@ -115,7 +115,7 @@ void StreamScheduler::enqueue_locked(const QueuePointer& queue, Operation operat
     leave_passage(entry);
     return;
   }
-  if (operation.device_work) queue->device_work = operation.site;
+  if (entry.operation.device_work) queue->device_work = entry.operation.site;
   add_default_order(queue, after);
   if (options_.exclusive) {
     for (const StreamMark& mark : after) queue->joins.push_back({ticket, mark});
