@@ -32,7 +32,10 @@ class Careless : public Backing {
   /// A call that nobody can be told of: once more if it fails.
   template <class Call>
   static bool insist(Call call) noexcept {
-    return call() == Status::success || call() == Status::success;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (call() == Status::success) return true;
+    }
+    return false;
   }
   /// The same for what needs the context current.
   template <class Action>
