@@ -10,6 +10,7 @@
 #include "assay/backing/make_backing.hpp"
 #include "assay/backing/quota.hpp"
 #include "driver_backings.hpp"
+#include "spec_checks.hpp"
 
 namespace assay::cuda {
 namespace {
@@ -226,27 +227,13 @@ TEST_F(DevicePoolTest, TwoPoolsShareNothing) {
 
 TEST(DevicePoolSpecs, AreBuiltAndErrorsPointAtTheWord) {
   ::setenv(Driver::path_variable, ASSAY_MODEL_LIBRARY, 1);
-  for (const char* good :
-       {"device_pool", "device_pool(device=0, max_size=64MiB, release_threshold=0B)",
-        "quota(512MiB, device_pool)", "slab_pool(quota(512MiB, device_pool(max_size=256MiB)))"}) {
-    const auto backing = make_backing(good);
-    EXPECT_TRUE(backing.has_value()) << backing.error().describe();
-  }
-  struct Refusal {
-    const char* spec;
-    std::size_t column;
-    const char* part;
-  };
-  for (const Refusal& refusal :
-       {Refusal{"device_pool(device=9)", 20, "there is no device 9"},
-        Refusal{"device_pool(max_size=0B)", 22, "max_size takes at least a byte"},
-        Refusal{"quota(1MiB, device_pool(max_size=3TiB))", 35, "unknown unit 'TiB'"},
-        Refusal{"device_pool(keep=1MiB)", 13, "device_pool does not take 'keep'"}}) {
-    const auto backing = make_backing(refusal.spec);
-    ASSERT_FALSE(backing.has_value()) << refusal.spec;
-    EXPECT_EQ(backing.error().column, refusal.column) << backing.error().describe();
-    EXPECT_THAT(backing.error().message, testing::HasSubstr(refusal.part));
-  }
+  expect_built({"device_pool", "device_pool(device=0, max_size=64MiB, release_threshold=0B)",
+                "quota(512MiB, device_pool)",
+                "slab_pool(quota(512MiB, device_pool(max_size=256MiB)))"});
+  expect_refused({{"device_pool(device=9)", 20, "there is no device 9"},
+                  {"device_pool(max_size=0B)", 22, "max_size takes at least a byte"},
+                  {"quota(1MiB, device_pool(max_size=3TiB))", 35, "unknown unit 'TiB'"},
+                  {"device_pool(keep=1MiB)", 13, "device_pool does not take 'keep'"}});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "assay/backing/quota.hpp"
 #include "assay/buffer/unified_buffer.hpp"
 #include "driver_backings.hpp"
+#include "spec_checks.hpp"
 
 namespace assay::cuda {
 namespace {
@@ -284,25 +285,12 @@ TEST_F(DeviceVirtualTest, UnifiedBufferGrowsInPlaceOnTheDevice) {
 
 TEST(DeviceVirtualSpecs, AreBuiltAndErrorsPointAtTheWord) {
   ::setenv(Driver::path_variable, ASSAY_MODEL_LIBRARY, 1);
-  for (const char* good : {"device_virtual", "device_virtual(piece=2MiB, device=0)",
-                           "quota(512MiB, device_virtual)"}) {
-    const auto backing = make_backing(good);
-    EXPECT_TRUE(backing.has_value()) << backing.error().describe();
-  }
-  struct Refusal {
-    const char* spec;
-    std::size_t column;
-    const char* part;
-  };
-  for (const Refusal& refusal :
-       {Refusal{"device_virtual(device=9)", 23, "there is no device 9"},
-        Refusal{"device_virtual(piece=huge)", 22, "'huge'"},
-        Refusal{"device_virtual(max_size=1MiB)", 16, "device_virtual does not take 'max_size'"}}) {
-    const auto backing = make_backing(refusal.spec);
-    ASSERT_FALSE(backing.has_value()) << refusal.spec;
-    EXPECT_EQ(backing.error().column, refusal.column) << backing.error().describe();
-    EXPECT_THAT(backing.error().message, testing::HasSubstr(refusal.part));
-  }
+  expect_built(
+      {"device_virtual", "device_virtual(piece=2MiB, device=0)", "quota(512MiB, device_virtual)"});
+  expect_refused(
+      {{"device_virtual(device=9)", 23, "there is no device 9"},
+       {"device_virtual(piece=huge)", 22, "'huge'"},
+       {"device_virtual(max_size=1MiB)", 16, "device_virtual does not take 'max_size'"}});
 }
 
 }  // namespace

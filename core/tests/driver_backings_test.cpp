@@ -15,6 +15,7 @@
 #include "assay/backing/make_backing.hpp"
 #include "assay/buffer/unified_buffer.hpp"
 #include "driver_backings.hpp"
+#include "spec_checks.hpp"
 
 namespace assay::cuda {
 namespace {
@@ -329,29 +330,14 @@ TEST_F(DriverBackings, UnifiedBufferStandsForTheDeviceOfItsBacking) {
 
 TEST(DriverSpecs, ErrorsPointAtTheWord) {
   ::setenv(Driver::path_variable, ASSAY_MODEL_LIBRARY, 1);
-  for (const char* good :
-       {"device", "pinned(device=0)", "managed(attach=host, granularity=2MiB, device=0)",
-        "slab_pool(quota(64MiB, managed))"}) {
-    const auto backing = make_backing(good);
-    EXPECT_TRUE(backing.has_value()) << backing.error().describe();
-  }
-  struct Refusal {
-    const char* spec;
-    std::size_t column;
-    const char* part;
-  };
-  for (const Refusal& refusal :
-       {Refusal{"device(device=9)", 15, "there is no device 9"},
-        Refusal{"device(device=x)", 15, "'x' is not a number"},
-        Refusal{"pinned(heap)", 8, "pinned does not take 'heap'"},
-        Refusal{"managed(attach=all)", 16, "attach takes global or host"},
-        Refusal{"managed(granularity=4KiB)", 21, "granularity takes a power of two"},
-        Refusal{"quota(1MiB, managed(size=3))", 21, "managed does not take 'size'"}}) {
-    const auto backing = make_backing(refusal.spec);
-    ASSERT_FALSE(backing.has_value()) << refusal.spec;
-    EXPECT_EQ(backing.error().column, refusal.column) << backing.error().describe();
-    EXPECT_THAT(backing.error().message, testing::HasSubstr(refusal.part));
-  }
+  expect_built({"device", "pinned(device=0)", "managed(attach=host, granularity=2MiB, device=0)",
+                "slab_pool(quota(64MiB, managed))"});
+  expect_refused({{"device(device=9)", 15, "there is no device 9"},
+                  {"device(device=x)", 15, "'x' is not a number"},
+                  {"pinned(heap)", 8, "pinned does not take 'heap'"},
+                  {"managed(attach=all)", 16, "attach takes global or host"},
+                  {"managed(granularity=4KiB)", 21, "granularity takes a power of two"},
+                  {"quota(1MiB, managed(size=3))", 21, "managed does not take 'size'"}});
 }
 
 TEST(DriverSpecs, WithoutADriverTheyStillSayWhy) {

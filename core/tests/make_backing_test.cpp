@@ -5,6 +5,7 @@
 #include "assay/backing/quota.hpp"
 #include "assay/backing/statistics.hpp"
 #include "backing_probe.hpp"
+#include "spec_checks.hpp"
 
 namespace assay {
 namespace {
@@ -40,65 +41,53 @@ TEST(MakeBacking, TheWordsMeanWhatTheySay) {
   EXPECT_EQ(fault->allocate({.size = 1}).error().code, ErrorCode::io);
 }
 
-struct Refusal {
-  std::string spec;
-  std::size_t column;
-  const char* part;
-};
-
 TEST(MakeBacking, ErrorsPointIntoTheSpec) {
   std::string deep = "heap";
   for (int i = 0; i < 40; ++i) deep = "tracing(" + deep + ")";
-  for (const Refusal& refusal : {
-           Refusal{"", 1, "a name or a size is expected here, but the spec ends"},
-           Refusal{"heep", 1, "unknown backing 'heep'; there are heap, virtual, host, managed"},
-           Refusal{"slab_pool(quota(512MiB, virtua))", 25, "unknown backing 'virtua'"},
-           Refusal{"by_size(4MiB, heap)", 1, "by_size needs two upstreams"},
-           Refusal{"by_size(heap, virtual)", 1, "by_size needs a limit"},
-           Refusal{"by_size(4MiB, heap, virtua)", 21, "unknown backing 'virtua'"},
-           Refusal{"by_size(1B, heap, heap, heap)", 25, "by_size does not take 'heap'"},
-           Refusal{"zero_cache(from=255, heap)", 17, "from takes 256B to 16MiB"},
-           Refusal{"zero_cache(from=17MiB, heap)", 17, "from takes 256B to 16MiB"},
-           Refusal{"zero_cache(keep=1MiB)", 1, "zero_cache needs an upstream"},
-           Refusal{"host(heap)", 6, "host does not take 'heap'"},
-           Refusal{"quota(5TiB, heap)", 8, "unknown unit 'TiB': write B, KiB, MiB or GiB"},
-           Refusal{"quota(5Mib, heap)", 8, "unknown unit 'Mib'"},
-           Refusal{"quota(8589934592GiB, heap)", 7, "is more than 9223372036854775807 bytes"},
-           Refusal{"quota(9223372036854775808, heap)", 7, "is more than"},
-           Refusal{"quota(99999999999999999999, heap)", 7, "is too large a number"},
-           Refusal{"quota(17179869184GiB, heap)", 7, "is more than"},
-           Refusal{"quota(1.5GiB, heap)", 8, "',' or ')' is expected here, not '.'"},
-           Refusal{"quota(-1, heap)", 7, "a name or a size is expected here, not '-'"},
-           Refusal{"quota(heap)", 1, "quota needs a limit"},
-           Refusal{"quota(1MiB)", 1, "quota needs an upstream: quota(SIZE, CHAIN)"},
-           Refusal{"quota(1MiB, 2MiB, heap)", 13, "quota does not take '2MiB'"},
-           Refusal{"slab_pool", 1, "slab_pool needs an upstream"},
-           Refusal{"slab_pool(heap, virtual)", 17, "slab_pool does not take 'virtual'"},
-           Refusal{"slab_pool(kep=1MiB, heap)", 11, "slab_pool does not take 'kep'"},
-           Refusal{"slab_pool(keep=1MiB, keep=2MiB, heap)", 22, "does not take 'keep'"},
-           Refusal{"slab_pool(keep=lots, heap)", 16, "'lots' is not a size"},
-           Refusal{"heap(virtual)", 6, "heap does not take 'virtual'"},
-           Refusal{"heap()", 6, "a name or a size is expected here, not ')'"},
-           Refusal{"statistics(exact)", 1, "statistics needs an upstream"},
-           Refusal{"fault(nth=x, heap)", 11, "'x' is not a number"},
-           Refusal{"fault(code=sad, heap)", 12, "'sad' is not an error code"},
-           Refusal{"fault(code=none, heap)", 12, "'none' is not an error code"},
-           Refusal{"fault(on=free, heap)", 10, "on takes allocate, resize or deallocate"},
-           Refusal{"fault(nth=, heap)", 11, "a value is expected after '=', not ','"},
-           Refusal{"tracing(events=0, heap)", 16, "events takes 1 to"},
-           Refusal{"quota(1MiB, heap", 17, "',' or ')' is expected here, but the spec ends"},
-           Refusal{"heap heap", 6, "nothing more is expected here, not 'h'"},
-           Refusal{"heap\n", 5, "nothing more is expected here, not '?'"},
-           Refusal{"64MiB", 1, "unknown backing '64MiB'"},
-           Refusal{"nth=3", 1, "unknown backing 'nth'"},
-           Refusal{deep, 257, "chains may be 32 deep at most"},
-       }) {
-    const auto backing = make_backing(refusal.spec);
-    ASSERT_FALSE(backing.has_value()) << refusal.spec;
-    EXPECT_EQ(backing.error().column, refusal.column) << backing.error().describe();
-    EXPECT_NE(backing.error().message.find(refusal.part), std::string::npos)
-        << backing.error().describe();
-  }
+  expect_refused({
+      {"", 1, "a name or a size is expected here, but the spec ends"},
+      {"heep", 1, "unknown backing 'heep'; there are heap, virtual, host, managed"},
+      {"slab_pool(quota(512MiB, virtua))", 25, "unknown backing 'virtua'"},
+      {"by_size(4MiB, heap)", 1, "by_size needs two upstreams"},
+      {"by_size(heap, virtual)", 1, "by_size needs a limit"},
+      {"by_size(4MiB, heap, virtua)", 21, "unknown backing 'virtua'"},
+      {"by_size(1B, heap, heap, heap)", 25, "by_size does not take 'heap'"},
+      {"zero_cache(from=255, heap)", 17, "from takes 256B to 16MiB"},
+      {"zero_cache(from=17MiB, heap)", 17, "from takes 256B to 16MiB"},
+      {"zero_cache(keep=1MiB)", 1, "zero_cache needs an upstream"},
+      {"host(heap)", 6, "host does not take 'heap'"},
+      {"quota(5TiB, heap)", 8, "unknown unit 'TiB': write B, KiB, MiB or GiB"},
+      {"quota(5Mib, heap)", 8, "unknown unit 'Mib'"},
+      {"quota(8589934592GiB, heap)", 7, "is more than 9223372036854775807 bytes"},
+      {"quota(9223372036854775808, heap)", 7, "is more than"},
+      {"quota(99999999999999999999, heap)", 7, "is too large a number"},
+      {"quota(17179869184GiB, heap)", 7, "is more than"},
+      {"quota(1.5GiB, heap)", 8, "',' or ')' is expected here, not '.'"},
+      {"quota(-1, heap)", 7, "a name or a size is expected here, not '-'"},
+      {"quota(heap)", 1, "quota needs a limit"},
+      {"quota(1MiB)", 1, "quota needs an upstream: quota(SIZE, CHAIN)"},
+      {"quota(1MiB, 2MiB, heap)", 13, "quota does not take '2MiB'"},
+      {"slab_pool", 1, "slab_pool needs an upstream"},
+      {"slab_pool(heap, virtual)", 17, "slab_pool does not take 'virtual'"},
+      {"slab_pool(kep=1MiB, heap)", 11, "slab_pool does not take 'kep'"},
+      {"slab_pool(keep=1MiB, keep=2MiB, heap)", 22, "does not take 'keep'"},
+      {"slab_pool(keep=lots, heap)", 16, "'lots' is not a size"},
+      {"heap(virtual)", 6, "heap does not take 'virtual'"},
+      {"heap()", 6, "a name or a size is expected here, not ')'"},
+      {"statistics(exact)", 1, "statistics needs an upstream"},
+      {"fault(nth=x, heap)", 11, "'x' is not a number"},
+      {"fault(code=sad, heap)", 12, "'sad' is not an error code"},
+      {"fault(code=none, heap)", 12, "'none' is not an error code"},
+      {"fault(on=free, heap)", 10, "on takes allocate, resize or deallocate"},
+      {"fault(nth=, heap)", 11, "a value is expected after '=', not ','"},
+      {"tracing(events=0, heap)", 16, "events takes 1 to"},
+      {"quota(1MiB, heap", 17, "',' or ')' is expected here, but the spec ends"},
+      {"heap heap", 6, "nothing more is expected here, not 'h'"},
+      {"heap\n", 5, "nothing more is expected here, not '?'"},
+      {"64MiB", 1, "unknown backing '64MiB'"},
+      {"nth=3", 1, "unknown backing 'nth'"},
+      {deep, 257, "chains may be 32 deep at most"},
+  });
   EXPECT_EQ(make_backing("quota(5TiB, heap)").error().describe(),
             "quota(5TiB, heap)\n"
             "       ^\n"

@@ -16,8 +16,6 @@ namespace assay::cuda::model {
 
 namespace {
 
-const auto legacy_stream = reinterpret_cast<Stream>(std::uintptr_t{1});  // [hdr]
-
 struct Ranges {
   const DevicePointer* addresses;
   const std::size_t* sizes;
@@ -48,7 +46,7 @@ Status check_batch(const Ranges& ranges, unsigned long long flags, Stream stream
     return answer(Rule::batch_empty, Status::invalid_value);
   }
   if (flags != 0) return answer(Rule::batch_flags, Status::invalid_value);
-  if (stream == nullptr || stream == legacy_stream) {
+  if (is_default_stream(stream)) {
     return answer(Rule::batch_null_stream, Status::invalid_value);
   }
   return Status::success;
@@ -130,7 +128,7 @@ Status enqueue_batch(const Call& call, const Ranges& ranges, const Locations* to
   if (prefetches) {
     for (const Item& item : items) note_prefetch_request(item.range, item.destination);
   }
-  const Running running{call.site(), queue->context->device, queue->handle};
+  const Running running = running_in(*queue, call.site());
   operation.run = [items = std::move(items), discards, prefetches, running] {
     return run_batch(items, discards, prefetches, running);
   };

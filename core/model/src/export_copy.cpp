@@ -55,10 +55,6 @@ Status check_operands(const Operand& to, const Operand& from, const QueuePointer
   return status == Status::success ? check_access(from, Access::read, device) : status;
 }
 
-Running running_in(const Call& call, const QueuePointer& queue) {
-  return {call.site(), queue->context->device, queue->handle};
-}
-
 Status copy_and_wait(const Call& call, const CopyCall& copy) try {
   Operand to;
   Operand from;
@@ -75,7 +71,7 @@ Status copy_and_wait(const Call& call, const CopyCall& copy) try {
   if (staged) status = scheduler().synchronize(queue);  // before it stages [doc]
   if (status != Status::success) return status;
   Operation operation =
-      make_copy(to, from, staged ? Source::staged : Source::live, running_in(call, queue));
+      make_copy(to, from, staged ? Source::staged : Source::live, running_in(*queue, call.site()));
   operation.sync_form = true;
   scheduler().enqueue(queue, std::move(operation));
   if (ASSAY_MODEL_BROKEN("sync_form_waits")) return Status::success;
@@ -94,7 +90,7 @@ Status copy_in_stream(const Call& call, const CopyCall& copy, Stream stream) try
   if (status != Status::success || copy.size == 0) return status;
   const bool device_only = from.is_device() && !from.is_managed();  // the host cannot change it
   scheduler().enqueue(queue, make_copy(to, from, device_only ? Source::live : Source::watched,
-                                       running_in(call, queue)));
+                                       running_in(*queue, call.site())));
   return Status::success;
 } catch (const std::bad_alloc&) {  // of what is staged, or of the queue
   return answer(Rule::copy_memory, Status::out_of_memory);
@@ -125,7 +121,7 @@ Status set_and_wait(const Call& call, const SetCall& set) try {
     status = check_access(to, Access::write, queue->context->device);
   }
   if (status != Status::success || set.count == 0) return status;
-  Operation operation = make_set(to, set.value, set.width, running_in(call, queue));
+  Operation operation = make_set(to, set.value, set.width, running_in(*queue, call.site()));
   operation.sync_form = true;
   scheduler().enqueue(queue, std::move(operation));
   const bool waits = !to.is_device() || to.is_managed() || wants_waiting(to);
@@ -143,7 +139,7 @@ Status set_in_stream(const Call& call, const SetCall& set, Stream stream) try {
     status = check_access(to, Access::write, queue->context->device);
   }
   if (status != Status::success || set.count == 0) return status;
-  scheduler().enqueue(queue, make_set(to, set.value, set.width, running_in(call, queue)));
+  scheduler().enqueue(queue, make_set(to, set.value, set.width, running_in(*queue, call.site())));
   return Status::success;
 } catch (const std::bad_alloc&) {  // of what is staged, or of the queue
   return answer(Rule::copy_memory, Status::out_of_memory);

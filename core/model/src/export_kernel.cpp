@@ -74,8 +74,8 @@ Status launch(const Call& call, abi::Function function, const Shape& shape, Stre
     return answer(Rule::function_dead, Status::invalid_handle);
   }
   if (!has_one_dimension(shape)) return answer(Rule::launch_not_modelled, Status::not_supported);
-  scheduler().enqueue(queue, make_kernel(record.kernel, arguments,
-                                         {call.site(), queue->context->device, queue->handle}));
+  scheduler().enqueue(queue,
+                      make_kernel(record.kernel, arguments, running_in(*queue, call.site())));
   return Status::success;
 }
 

@@ -197,7 +197,7 @@ Status cuMemPoolGetAttribute(MemPool handle, MemPoolAttribute attribute, void* v
   if (const Status bad = find(handle, pool); bad != Status::success) return bad;
   if (value == nullptr) return answer(Rule::null_out, Status::invalid_value);
   std::uint64_t read = 0;
-  if (!is_known(attribute) || !get_pool_attribute(*pool, attribute, read)) {
+  if (!get_pool_attribute(*pool, attribute, read)) {
     return answer(Rule::pool_attribute_unknown, Status::invalid_value);
   }
   if (is_int(attribute)) {

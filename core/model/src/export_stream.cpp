@@ -35,10 +35,6 @@ Status find_word(DevicePointer address, Operand& word) {
   return Status::success;
 }
 
-Running running_in(const Call& call, const QueuePointer& queue) {
-  return {call.site(), queue->context->device, queue->handle};
-}
-
 }  // namespace
 
 extern "C" {
@@ -123,7 +119,7 @@ Status cuStreamWaitValue32_v2(Stream stream, DevicePointer address, std::uint32_
   if (status == Status::success) status = check_access(word, Access::read, queue->context->device);
   if (status != Status::success) return status;
   if ((flags & wait_value_flush) != 0) return answer(Rule::gate_flags, Status::not_supported);
-  scheduler().enqueue(queue, make_wait_value(word, value, flags, running_in(call, queue)));
+  scheduler().enqueue(queue, make_wait_value(word, value, flags, running_in(*queue, call.site())));
   return Status::success;
 }
 
@@ -139,7 +135,7 @@ Status cuStreamWriteValue32_v2(Stream stream, DevicePointer address, std::uint32
   if (status == Status::success) status = find_queue(stream, &call.context(), queue);
   if (status == Status::success) status = check_access(word, Access::write, queue->context->device);
   if (status != Status::success) return status;
-  scheduler().enqueue(queue, make_write_value(word, value, running_in(call, queue)));
+  scheduler().enqueue(queue, make_write_value(word, value, running_in(*queue, call.site())));
   return Status::success;
 }
 

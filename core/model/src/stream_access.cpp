@@ -128,6 +128,10 @@ void note_discarded_use(Range range, const std::byte* bytes, Access access,
 
 }  // namespace
 
+Running running_in(const StreamQueue& queue, const Site& site) {
+  return {site, queue.context->device, queue.handle};
+}
+
 Range by_host_address(Range range) noexcept {
   AllocationRef found = find_allocation(range.address);
   if (found == nullptr) return range;

@@ -8,6 +8,7 @@
 
 #include "memory.hpp"
 #include "stream_operation.hpp"
+#include "stream_queue.hpp"
 
 namespace assay::cuda::model {
 
@@ -53,6 +54,9 @@ struct Running {
   /// What a kernel uses: its bytes stay there until it has ended.
   std::vector<AllocationRef> held{};
 };
+
+/// As work of that queue, enqueued by that call.
+[[nodiscard]] Running running_in(const StreamQueue& queue, const Site& site);
 
 /// The operand at an address that the device is to use: wholly inside one live allocation, or in
 /// adjacent mappings of one reservation. Errors: 1.

@@ -13,6 +13,11 @@
 
 namespace assay::cuda::model {
 
+/// Null, and 1, its other name [hdr].
+[[nodiscard]] inline bool is_default_stream(Stream stream) noexcept {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 1;
+}
+
 struct StreamQueue;
 using QueuePointer = std::shared_ptr<StreamQueue>;
 

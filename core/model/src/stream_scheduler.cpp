@@ -8,8 +8,6 @@ namespace assay::cuda::model {
 
 namespace {
 
-const auto legacy_stream_alias = reinterpret_cast<Stream>(std::uintptr_t{1});  // [hdr]
-
 Status sticky_code(const ContextRecord& context) noexcept {
   return context.sticky.load(std::memory_order_acquire);
 }
@@ -44,7 +42,7 @@ Stream StreamScheduler::create_stream(ContextRecord& context, unsigned flags, in
 }
 
 Status StreamScheduler::find_stream(Stream stream, ContextRecord* current, QueuePointer& queue) {
-  if (stream == nullptr || stream == legacy_stream_alias) {
+  if (is_default_stream(stream)) {
     if (current == nullptr) return Status::invalid_context;
     const Lock lock(mutex_);
     queue = default_queue(current);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "contract/blocks.hpp"
 #include "contract/groups.hpp"
 #include "suite/run.hpp"
 
@@ -14,20 +15,9 @@ using Attribute = DeviceAttribute;
 constexpr std::size_t beyond_any_device = std::size_t{1} << 60;
 
 void allocate(Run& run) {
-  constexpr std::size_t sizes[] = {1, 255, 4096, 4097, MiB, 3 * MiB + 1};
-  std::array<DevicePointer, std::size(sizes)> at{};
-  bool aligned = true;
-  bool apart = true;
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    at[i] = run.device(sizes[i]);
-    aligned = aligned && at[i] % 256 == 0;
-    for (std::size_t j = 0; j < i; ++j) {
-      apart = apart && (at[i] + sizes[i] <= at[j] || at[j] + sizes[j] <= at[i]);
-    }
-  }
-  run.holds("addresses are multiples of 256", aligned);
-  run.holds("no two overlap", apart);
-  run.holds("none is null", std::find(at.begin(), at.end(), 0) == at.end());
+  Blocks at{};
+  for (std::size_t i = 0; i < at.size(); ++i) at[i] = run.device(block_sizes[i]);
+  judge_blocks(run, at);
   for (const DevicePointer each : at) run.must(run.cu.cuMemFree_v2(each), "cuMemFree");
   run.holds("all are freed", true);
 }

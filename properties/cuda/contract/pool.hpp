@@ -72,6 +72,11 @@ inline void free_async(Run& run, DevicePointer address, abi::Stream stream) {
   run.must(run.cu.cuMemFreeAsync(address, stream), "cuMemFreeAsync");
 }
 
+/// Sets a page of a block.
+inline void set(Run& run, DevicePointer address, unsigned char byte, abi::Stream stream) {
+  run.must(run.cu.cuMemsetD8Async(address, byte, page, stream), "cuMemsetD8Async");
+}
+
 /// `after` waits for what `before` has been given so far.
 inline void order(Run& run, abi::Stream before, abi::Stream after) {
   const abi::Event event = run.event();

@@ -11,10 +11,6 @@ using enum Source;
 
 constexpr std::size_t size = page;
 
-void set(Run& run, DevicePointer address, abi::Stream stream) {
-  run.must(run.cu.cuMemsetD8Async(address, 1, size, stream), "cuMemsetD8Async");
-}
-
 void free_twice(Run& run) {
   const abi::Stream stream = run.stream();
   const DevicePointer address = pooled(run, size, stream);
@@ -30,7 +26,7 @@ void free_foreign(Run& run) {
 
 void use_unordered(Run& run) {
   const DevicePointer address = pooled(run, size, run.stream());
-  set(run, address, run.stream());
+  set(run, address, 1, run.stream());
   run.holds(named, diagnosed(run, "pool_use_unordered"));
 }
 
@@ -62,7 +58,7 @@ void free_races_use(Run& run) {
   const abi::Stream second = run.stream();
   const DevicePointer address = pooled(run, size, first);
   order(run, first, second);
-  set(run, address, second);
+  set(run, address, 1, second);
   free_async(run, address, first);
   run.holds(named, diagnosed(run, "pool_free_races_use"));
 }
@@ -70,7 +66,7 @@ void free_races_use(Run& run) {
 void free_in_flight(Run& run) {
   const abi::Stream stream = run.stream();
   const DevicePointer address = pooled(run, size, stream);
-  set(run, address, stream);
+  set(run, address, 1, stream);
   run.code("cuMemFree", run.cu.cuMemFree_v2(address));
   run.holds(named, diagnosed(run, "free_in_flight"));
 }
@@ -99,9 +95,9 @@ void clean(Run& run) {
   const abi::Stream first = run.stream();
   const abi::Stream second = run.stream();
   const DevicePointer address = pooled(run, size, first);
-  set(run, address, first);
+  set(run, address, 1, first);
   order(run, first, second);
-  set(run, address, second);
+  set(run, address, 1, second);
   const DevicePointer other = pooled(run, size, second);
   run.must(run.cu.cuMemcpyDtoDAsync_v2(other, address, size, second), "cuMemcpyDtoDAsync");
   order(run, second, first);
@@ -109,7 +105,7 @@ void clean(Run& run) {
   free_async(run, other, first);
   const DevicePointer last = pooled(run, size, first);
   synchronize(run, first);
-  set(run, last, second);
+  set(run, last, 1, second);
   synchronize(run, second);
   run.must(run.cu.cuMemFree_v2(last), "cuMemFree");
   blamed_for_nothing(run);

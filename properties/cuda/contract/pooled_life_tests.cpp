@@ -9,10 +9,6 @@ using enum Source;
 
 constexpr std::size_t size = page;
 
-void set(Run& run, DevicePointer address, unsigned char byte, abi::Stream stream) {
-  run.must(run.cu.cuMemsetD8Async(address, byte, size, stream), "cuMemsetD8Async");
-}
-
 void outlives_pool(Run& run) {
   const abi::Stream stream = run.stream();
   const abi::MemPool pool = make_pool(run);

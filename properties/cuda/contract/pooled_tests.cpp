@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "contract/blocks.hpp"
 #include "contract/groups.hpp"
 #include "contract/pool.hpp"
 
@@ -13,9 +14,6 @@ using enum Source;
 
 constexpr std::size_t size = page;
 
-void set(Run& run, DevicePointer address, unsigned char byte, abi::Stream stream) {
-  run.must(run.cu.cuMemsetD8Async(address, byte, size, stream), "cuMemsetD8Async");
-}
 void read_back(Run& run, std::byte* target, DevicePointer address, abi::Stream stream) {
   run.must(run.cu.cuMemcpyDtoHAsync_v2(target, address, size, stream), "cuMemcpyDtoHAsync");
 }
@@ -25,20 +23,9 @@ bool all_are(const std::byte* bytes, unsigned char byte) {
 
 void allocate(Run& run) {
   const abi::Stream stream = run.stream();
-  constexpr std::size_t sizes[] = {1, 255, 4096, 4097, MiB, 3 * MiB + 1};
-  std::array<DevicePointer, std::size(sizes)> at{};
-  bool aligned = true;
-  bool apart = true;
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    at[i] = pooled(run, sizes[i], stream);
-    aligned = aligned && at[i] % 256 == 0;
-    for (std::size_t j = 0; j < i; ++j) {
-      apart = apart && (at[i] + sizes[i] <= at[j] || at[j] + sizes[j] <= at[i]);
-    }
-  }
-  run.holds("addresses are multiples of 256", aligned);
-  run.holds("no two overlap", apart);
-  run.holds("none is null", std::find(at.begin(), at.end(), 0) == at.end());
+  Blocks at{};
+  for (std::size_t i = 0; i < at.size(); ++i) at[i] = pooled(run, block_sizes[i], stream);
+  judge_blocks(run, at);
   for (const DevicePointer each : at) free_async(run, each, stream);
   run.code("all are freed", run.cu.cuStreamSynchronize(stream));
 }
